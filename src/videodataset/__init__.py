@@ -1,0 +1,39 @@
+"""VideoDataset: any frame of any video, exactly, as training data."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from videodataset.errors import (
+    DamagedVideoError,
+    ForkedCudaError,
+    FrameIndexError,
+    NoVideoStreamError,
+    NvdecUnavailableError,
+    UnreadableVideoError,
+    UnsupportedVideoError,
+    VideoDatasetError,
+)
+from videodataset.frames import Frame, FrameBatch
+from videodataset.metadata import VideoStreamMetadata
+from videodataset.video_decoder import CpuFallbackStatus, VideoDecoder
+
+try:
+    __version__ = version("videodataset-nvdec")
+except PackageNotFoundError:  # run from a source tree that is not installed
+    __version__ = "0+unknown"
+
+__all__ = [
+    "CpuFallbackStatus",
+    "DamagedVideoError",
+    "ForkedCudaError",
+    "Frame",
+    "FrameBatch",
+    "FrameIndexError",
+    "NoVideoStreamError",
+    "NvdecUnavailableError",
+    "UnreadableVideoError",
+    "UnsupportedVideoError",
+    "VideoDatasetError",
+    "VideoDecoder",
+    "VideoStreamMetadata",
+    "__version__",
+]

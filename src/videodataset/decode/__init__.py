@@ -1,0 +1,1 @@
+"""Decode: runs to YUV pictures."""

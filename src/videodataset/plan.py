@@ -1,0 +1,87 @@
+"""Plan: which packets to decode for the asked pictures, and which to leave out. Pure functions over an index; no I/O.
+
+    asked pictures ──▶ grouped by the sync picture they start from ──▶ one Run each: the sync picture, then what is
+    needed of the pictures between, in decode order, to the last asked one.
+
+What is needed: picture p of temporal layer j, if it is asked, or if a later asked picture has a layer above j, or has
+layer j and p is no disposable picture. In H.264 (nal_ref_idc, ITU-T H.264 7.4.1) there is one layer; in HEVC a
+disposable picture is a sub-layer non-reference picture, which only pictures of higher layers may refer to (ITU-T
+H.265 7.4.2.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from videodataset.index.model import DISPOSABLE, LEADING, VideoIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Pictures to decode from one sync picture, in decode order.
+
+    Attributes:
+        pictures: numbers of the pictures to feed; the first is the sync picture.
+        asked: numbers of the pictures to deliver; a subset, each once.
+        span: how many pictures decoding without skipping would feed.
+    """
+
+    pictures: tuple[int, ...]
+    asked: frozenset[int]
+    span: int
+
+
+def plan_runs(index: VideoIndex, asked: Iterable[int]) -> list[Run]:
+    """Return the runs that deliver every asked picture once, ordered by their sync pictures.
+
+    Args:
+        index: the video.
+        asked: picture numbers (decode order), in any order, repeats allowed.
+    """
+    groups: dict[int, list[int]] = {}
+    for picture in asked:
+        groups.setdefault(int(index.start[picture]), []).append(picture)
+    runs: list[Run] = []
+    start, targets = -1, set[int]()
+    for sync in sorted(groups):
+        if targets and max(targets) >= sync:
+            # The run before decodes past this sync picture anyway (leading pictures): its pictures join that run.
+            targets |= set(groups[sync])
+            continue
+        if targets:
+            runs.append(_run(index, start, targets))
+        start, targets = sync, set(groups[sync])
+    if targets:
+        runs.append(_run(index, start, targets))
+    return runs
+
+
+def _run(index: VideoIndex, start: int, asked: set[int]) -> Run:
+    stop = max(asked) + 1
+    flags = index.flags[start:stop].tolist()
+    layers = index.layer[start:stop].tolist()
+    fed: list[int] = []
+    highest_asked_later = -1  # layer of the highest asked picture after the one looked at
+    own_leading = _is_leading_of(index, start, stop)
+    for k in range(stop - start - 1, -1, -1):
+        picture, layer = start + k, layers[k]
+        if picture in asked:
+            fed.append(picture)
+            highest_asked_later = max(highest_asked_later, layer)
+        elif k == 0 or (
+            not own_leading[k]
+            and (highest_asked_later > layer or (highest_asked_later == layer and not flags[k] & DISPOSABLE))
+        ):
+            fed.append(picture)
+    return Run(tuple(reversed(fed)), frozenset(asked), stop - start)
+
+
+def _is_leading_of(index: VideoIndex, start: int, stop: int) -> list[bool]:
+    """Per picture of [start, stop): whether it is a leading picture of `start` itself.
+
+    Nothing that can be decoded from `start` refers to them, and what they refer to is not there.
+    """
+    leading = (index.flags[start:stop] & LEADING) != 0
+    own: list[bool] = (leading & (index.start[start:stop] < start)).tolist()
+    return own

@@ -1,0 +1,340 @@
+"""One video, any frame: torchcodec's `VideoDecoder` by names, arguments and meaning, always exact."""
+
+from __future__ import annotations
+
+import json
+import numbers
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from videodataset.convert import to_rgb
+from videodataset.decode.cpu import decode_runs
+from videodataset.errors import FrameIndexError, NvdecUnavailableError, UnsupportedVideoError
+from videodataset.frames import Frame, FrameBatch
+from videodataset.index import VideoIndex, load_or_build
+from videodataset.index.times import frames_played_at, resampled_times
+from videodataset.metadata import VideoStreamMetadata, metadata_of
+from videodataset.plan import plan_runs
+from videodataset.storage import Source, Storage, open_storage
+
+
+@dataclass(frozen=True)
+class CpuFallbackStatus:
+    """Whether frames asked for on a GPU are decoded on the CPU, and why; true when they are."""
+
+    status_known: bool = True
+    reason: str | None = None
+
+    def __bool__(self) -> bool:
+        return self.reason is not None
+
+    def __str__(self) -> str:
+        return f"Fallback to the CPU: {self.reason}" if self.reason else "No fallback required"
+
+
+class VideoDecoder:
+    """Random access to the frames of one video stream.
+
+    The first opening of a file reads it once and saves an index; later ones take a few milliseconds. A decoder holds
+    no open file and no FFmpeg state: thousands may be alive, they may be pickled (sources by path or bytes), used
+    from several threads, and used after a fork.
+
+    Args:
+        source: path, bytes, 1-D uint8 tensor, or file-like object with `read` and `seek`.
+        stream_index: stream of the container, counted over all kinds; None takes FFmpeg's best video stream.
+        dimension_order: "NCHW" or "NHWC".
+        num_ffmpeg_threads: how many runs of pictures are decoded at a time; 0 = one per core.
+        device: "cpu", "auto", or None for `torch.get_default_device()`.
+        seek_mode: "exact" or "approximate"; taken for compatibility, access is always exact.
+        transforms: modules applied in order to the frames, uint8 (N, 3, H, W), before they are returned.
+        custom_frame_mappings: torchcodec's JSON of frames; checked against the video, which is indexed anyway.
+
+    Raises:
+        UnreadableVideoError: the source cannot be read as a video.
+        NoVideoStreamError: it holds no (such) video stream.
+        UnsupportedVideoError: the codec is not known.
+        NvdecUnavailableError: a CUDA device was asked for.
+
+    Attributes:
+        metadata: facts of the stream, `VideoStreamMetadata`.
+        stream_index: the stream that is decoded.
+        cpu_fallback: whether a GPU was asked for and the CPU decodes.
+        backend: what decodes: "cpu".
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        stream_index: int | None = None,
+        dimension_order: Literal["NCHW", "NHWC"] = "NCHW",
+        num_ffmpeg_threads: int = 1,
+        device: str | torch.device | None = None,
+        seek_mode: Literal["exact", "approximate"] = "exact",
+        transforms: Sequence[Any] | None = None,
+        custom_frame_mappings: Any | None = None,
+    ) -> None:
+        if seek_mode not in ("exact", "approximate"):
+            raise ValueError(f"seek_mode must be 'exact' or 'approximate', got {seek_mode!r}")
+        if dimension_order not in ("NCHW", "NHWC"):
+            raise ValueError(f"dimension_order must be 'NCHW' or 'NHWC', got {dimension_order!r}")
+        if not isinstance(num_ffmpeg_threads, int) or num_ffmpeg_threads < 0:
+            raise ValueError(f"num_ffmpeg_threads must be an int of at least 0, got {num_ffmpeg_threads!r}")
+        if custom_frame_mappings is not None and seek_mode == "approximate":
+            raise ValueError("custom_frame_mappings cannot be combined with seek_mode='approximate'")
+        self._transforms = _checked_transforms(transforms)
+        _check_device(device)
+        self._arguments = (source, stream_index, dimension_order, num_ffmpeg_threads, device, seek_mode, transforms)
+        self._channels_first = dimension_order == "NCHW"
+        self._threads = num_ffmpeg_threads
+        self._storage: Storage = open_storage(source)
+        self._index: VideoIndex = load_or_build(self._storage, stream_index=stream_index)
+        self.metadata: VideoStreamMetadata = metadata_of(self._index)
+        self.stream_index: int = self._index.info.stream_index
+        self.cpu_fallback = CpuFallbackStatus()
+        self.backend = "cpu"
+        if custom_frame_mappings is not None:
+            _check_frame_mappings(custom_frame_mappings, self._index, self._storage.name)
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return len(self._index)
+
+    def __getitem__(self, key: numbers.Integral | slice) -> torch.Tensor:
+        """Return one frame, uint8 (3, H, W), or the frames of a slice, uint8 (N, 3, H, W); (H, W, 3) with "NHWC".
+
+        Raises:
+            FrameIndexError: the number is outside [-len, len).
+            DamagedVideoError: the frame cannot be decoded without error.
+        """
+        if isinstance(key, slice):
+            return self._frames(range(*key.indices(len(self))))
+        if isinstance(key, numbers.Integral):
+            return self._frame(self._checked(int(key)))
+        raise TypeError(f"frames are asked for by int or slice, not {type(key).__name__}")
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        """Give every frame in order, a few at a time decoded ahead."""
+        ahead = 16
+        for start in range(0, len(self), ahead):
+            yield from self._frames(range(start, min(start + ahead, len(self))))
+
+    def __reduce__(self) -> tuple[Callable[..., VideoDecoder], tuple[Any, ...]]:
+        """Pickle as the arguments it was made with."""
+        return _remake, self._arguments
+
+    def __repr__(self) -> str:
+        return f"VideoDecoder({self._storage.name!r}, {self.metadata})"
+
+    def get_frame_at(self, index: int) -> Frame:
+        """Return one frame by number; negative numbers count from the end.
+
+        Raises:
+            FrameIndexError: outside [-len, len).
+            DamagedVideoError: it cannot be decoded without error.
+        """
+        number = self._checked(_as_int(index))
+        return Frame(
+            self._frame(number),
+            float(self._index.frame_pts_seconds[number]),
+            float(self._index.frame_duration_seconds[number]),
+        )
+
+    def get_frames_at(self, indices: torch.Tensor | Sequence[int]) -> FrameBatch:
+        """Return frames by number, in the asked order, repeats honoured; each picture is decoded once.
+
+        Raises:
+            FrameIndexError: a number outside [-len, len); nothing is decoded then.
+            DamagedVideoError: one cannot be decoded without error.
+        """
+        values = indices.tolist() if isinstance(indices, (torch.Tensor, np.ndarray)) else indices
+        return self._batch([self._checked(_as_int(value)) for value in values])
+
+    def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> FrameBatch:
+        """Return the frames of [start, stop) with a step, as a Python slice takes them.
+
+        Raises:
+            ValueError: the step is not positive.
+            DamagedVideoError: a frame cannot be decoded without error.
+        """
+        if step <= 0:
+            raise ValueError(f"step must be positive, got {step}")
+        return self._batch(range(*slice(start, stop, step).indices(len(self))))
+
+    def get_frame_played_at(self, seconds: float) -> Frame:
+        """Return the frame on screen at a time in seconds, on the stream's own timeline.
+
+        Raises:
+            FrameIndexError: outside [begin_stream_seconds, end_stream_seconds), NaN or infinite.
+            DamagedVideoError: it cannot be decoded without error.
+        """
+        return self.get_frame_at(int(frames_played_at(self._index, [float(seconds)], self._storage.name)[0]))
+
+    def get_frames_played_at(self, seconds: torch.Tensor | Sequence[float]) -> FrameBatch:
+        """Return the frames on screen at these times, in the asked order, repeats honoured.
+
+        Raises:
+            FrameIndexError: a time outside the stream, NaN or infinite; nothing is decoded then.
+            DamagedVideoError: one cannot be decoded without error.
+        """
+        times = seconds.tolist() if isinstance(seconds, (torch.Tensor, np.ndarray)) else list(seconds)
+        return self._batch(frames_played_at(self._index, times, self._storage.name).tolist())
+
+    def get_frames_played_in_range(
+        self, start_seconds: float, stop_seconds: float, fps: float | None = None
+    ) -> FrameBatch:
+        """Return the frames shown in [start_seconds, stop_seconds).
+
+        Without `fps`: the frame on screen at the start, and every frame whose pts lies in the range. With `fps`: the
+        frames on screen at start + k / fps, which become their times.
+
+        Raises:
+            ValueError: start after stop, a range outside the stream, NaN, or `fps` not positive.
+            DamagedVideoError: a frame cannot be decoded without error.
+        """
+        begin, end = self.metadata.begin_stream_seconds, self.metadata.end_stream_seconds
+        if not start_seconds <= stop_seconds:
+            raise ValueError(f"start_seconds ({start_seconds}) must not be after stop_seconds ({stop_seconds})")
+        if not begin <= start_seconds < end or not stop_seconds <= end:
+            raise ValueError(
+                f"[{start_seconds}, {stop_seconds}) s is not inside the video, which plays from {begin} s until {end} s"
+            )
+        if fps is not None and not (fps > 0 and np.isfinite(fps)):
+            raise ValueError(f"fps must be positive, got {fps}")
+        if start_seconds == stop_seconds:
+            return self._batch([])
+        if fps is not None:
+            times = resampled_times(start_seconds, stop_seconds, fps)
+            batch = self._batch(frames_played_at(self._index, times, self._storage.name).tolist())
+            duration = torch.full((len(times),), 1.0 / fps, dtype=torch.float64)
+            return FrameBatch(batch.data, torch.from_numpy(times), duration)
+        first = int(frames_played_at(self._index, [start_seconds], self._storage.name)[0])
+        stop = int(np.searchsorted(self._index.frame_pts_seconds, stop_seconds, side="left"))
+        return self._batch(range(first, stop))
+
+    def get_all_frames(self, fps: float | None = None) -> FrameBatch:
+        """Return every frame, or with `fps` the video resampled to that rate. See `get_frames_played_in_range`."""
+        if fps is None:
+            return self._batch(range(len(self)))
+        return self.get_frames_played_in_range(
+            self.metadata.begin_stream_seconds, self.metadata.end_stream_seconds, fps=fps
+        )
+
+    def _checked(self, number: int) -> int:
+        count = len(self._index)
+        if not -count <= number < count:
+            claimed = self._index.info.num_frames_from_header
+            short = f" (its header promises {claimed}: it may be cut short)" if claimed and claimed > count else ""
+            raise FrameIndexError(f"{self._storage.name}: no frame {number}; the video has {count} frames{short}.")
+        return number % count
+
+    def _batch(self, numbers_: Sequence[int]) -> FrameBatch:
+        where = np.asarray(numbers_, np.int64)
+        return FrameBatch(
+            self._frames(numbers_),
+            torch.from_numpy(self._index.frame_pts_seconds[where]),
+            torch.from_numpy(self._index.frame_duration_seconds[where]),
+        )
+
+    def _frame(self, number: int) -> torch.Tensor:
+        out: list[torch.Tensor] = []
+        info, name = self._index.info, self._storage.name
+
+        def deliver(picture: int, frame: Any) -> None:
+            # The converted picture's own memory is handed out: no copy.
+            out.append(torch.from_numpy(to_rgb(frame, info, name)))
+
+        self._decode([int(self._index.presentation[number])], deliver)
+        return self._finished(out[0][None])[0]
+
+    def _frames(self, numbers_: Sequence[int]) -> torch.Tensor:
+        """Decode frames by number into one tensor."""
+        pictures = self._index.presentation[np.asarray(numbers_, np.int64)].tolist()
+        places: dict[int, list[int]] = {}
+        for place, picture in enumerate(pictures):
+            places.setdefault(picture, []).append(place)
+        info, name = self._index.info, self._storage.name
+        data = torch.empty((len(pictures), *self._index.displayed_size, 3), dtype=torch.uint8)
+        memory = data.numpy()
+
+        def deliver(picture: int, frame: Any) -> None:
+            self._check_size(frame)
+            first, *repeats = places[picture]
+            to_rgb(frame, info, name, out=memory[first])
+            for place in repeats:
+                memory[place] = memory[first]
+
+        self._decode(list(places), deliver)
+        return self._finished(data)
+
+    def _decode(self, pictures: Iterable[int], deliver: Callable[[int, Any], None]) -> None:
+        decode_runs(self._storage, self._index, plan_runs(self._index, pictures), deliver, self._threads)
+
+    def _check_size(self, frame: Any) -> None:
+        info = self._index.info
+        if (frame.width, frame.height) != (info.width, info.height):
+            raise UnsupportedVideoError(
+                f"{self._storage.name}: the picture size changes inside the stream, from {info.width}x{info.height} to "
+                f"{frame.width}x{frame.height}; one batch holds one size. Ask for frames of one size at a time."
+            )
+
+    def _finished(self, data: torch.Tensor) -> torch.Tensor:
+        """(N, H, W, 3) as decoded to what the user asked for."""
+        data = data.permute(0, 3, 1, 2)
+        for transform in self._transforms:
+            data = transform(data)
+        return data if self._channels_first else data.permute(0, 2, 3, 1)
+
+
+def _remake(
+    source: Any, stream_index: Any, dimension_order: Any, threads: Any, device: Any, seek_mode: Any, transforms: Any
+) -> VideoDecoder:
+    return VideoDecoder(
+        source,
+        stream_index=stream_index,
+        dimension_order=dimension_order,
+        num_ffmpeg_threads=threads,
+        device=device,
+        seek_mode=seek_mode,
+        transforms=transforms,
+    )
+
+
+def _as_int(value: Any) -> int:
+    if not isinstance(value, numbers.Integral):
+        raise TypeError(f"a frame number must be an int, not {type(value).__name__} ({value!r})")
+    return int(value)
+
+
+def _checked_transforms(transforms: Sequence[Any] | None) -> list[torch.nn.Module]:
+    for transform in transforms or ():
+        if not isinstance(transform, torch.nn.Module):
+            raise TypeError(
+                f"transforms must be torch.nn.Module (torchvision.transforms.v2 are), got {type(transform).__name__}"
+            )
+    return list(transforms or ())
+
+
+def _check_device(device: str | torch.device | None) -> None:
+    kind = str(torch.get_default_device() if device is None else device)
+    if kind.startswith("cuda"):
+        raise NvdecUnavailableError(f"device {kind}: this version decodes on the CPU only. Use device='cpu'.")
+    if kind not in ("cpu", "auto"):
+        raise ValueError(f"device must be 'cpu', 'auto' or None, got {kind!r}")
+
+
+def _check_frame_mappings(mappings: Any, index: VideoIndex, name: str) -> None:
+    """Check torchcodec's frame mappings (JSON with frames of pts, duration, key_frame) against the indexed video."""
+    try:
+        data = json.load(mappings) if hasattr(mappings, "read") else json.loads(mappings)
+        frames = data["frames"]
+        key = "pts" if "pts" in frames[0] else "pkt_pts"
+        pts = [int(frame[key]) for frame in frames]
+    except (json.JSONDecodeError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise ValueError(f"custom_frame_mappings is no JSON with a list of 'frames' with 'pts': {error}") from error
+    if sorted(pts) != index.pts[index.presentation].tolist():
+        raise ValueError(f"{name}: custom_frame_mappings does not describe this video: its frame times differ")

@@ -1,0 +1,145 @@
+"""YUV to RGB against the formula, on made-up samples of every format, matrix and range."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from reference import FAST_PATH, LAYOUTS, formula
+from videodataset.convert import to_rgb
+from videodataset.errors import UnsupportedVideoError
+from videodataset.index import Orientation
+from videodataset.index.model import StreamInfo
+
+UNTAGGED, BT709, BT601, BT2020 = 2, 1, 6, 9
+UNKNOWN_RANGE, LIMITED, FULL = 0, 1, 2
+
+
+def stream(**changes: Any) -> StreamInfo:
+    """An untagged stream."""
+    facts: dict[str, Any] = dict.fromkeys(StreamInfo.__dataclass_fields__)
+    facts.update(color_matrix=UNTAGGED, color_range=UNKNOWN_RANGE, orientation=Orientation(), time_base=Fraction(1, 25))
+    return StreamInfo(**{**facts, **changes})
+
+
+def planes_and_frame(
+    pix_fmt: str, width: int, height: int, colorspace: int = UNTAGGED, color_range: int = UNKNOWN_RANGE, seed: int = 0
+) -> tuple[list[np.ndarray], av.VideoFrame]:
+    """Random samples over all codes, and the frame that holds them."""
+    rng = np.random.default_rng(seed)
+    shift_x, shift_y, depth = LAYOUTS[pix_fmt]
+    frame = av.VideoFrame(width, height, pix_fmt)
+    planes = []
+    for k, plane in enumerate(frame.planes):
+        shape = (-(-height >> shift_y), -(-width >> shift_x)) if k else (height, width)
+        samples = rng.integers(0, 2**depth, shape).astype(np.uint8 if depth == 8 else "<u2")
+        rows = np.zeros((plane.height, plane.line_size), np.uint8)
+        rows[: shape[0], : shape[1] * samples.itemsize] = samples.view(np.uint8)
+        plane.update(rows.tobytes())
+        planes.append(samples)
+    frame.colorspace, frame.color_range = colorspace, color_range
+    return planes, frame
+
+
+@pytest.mark.parametrize("color_range", [UNKNOWN_RANGE, LIMITED, FULL])
+@pytest.mark.parametrize("colorspace", [UNTAGGED, BT601, BT709, BT2020])
+@pytest.mark.parametrize("pix_fmt", LAYOUTS)
+def test_formula(pix_fmt: str, colorspace: int, color_range: int) -> None:
+    planes, frame = planes_and_frame(pix_fmt, 64, 48, colorspace, color_range)
+    got = to_rgb(frame, stream(), "a video")
+    error = np.abs(got - formula(planes, pix_fmt, colorspace, color_range))
+    assert got.shape == (48, 64, 3)
+    assert got.dtype == np.uint8
+    if pix_fmt in FAST_PATH:
+        assert error.max() <= 3
+        assert error.mean() < 1
+    else:
+        assert error.max() <= 1
+
+
+@pytest.mark.parametrize("size", [(65, 48), (64, 49), (65, 49), (1, 1), (17, 2), (130, 98)])
+@pytest.mark.parametrize("pix_fmt", LAYOUTS)
+def test_sizes(pix_fmt: str, size: tuple[int, int]) -> None:
+    """Odd sizes have (n + 1) / 2 chroma samples, and none is read or written outside."""
+    planes, frame = planes_and_frame(pix_fmt, *size)
+    got = to_rgb(frame, stream(), "a video")
+    error = np.abs(got - formula(planes, pix_fmt, UNTAGGED, UNKNOWN_RANGE))
+    assert got.shape == (size[1], size[0], 3)
+    assert error.max() <= (3 if pix_fmt in FAST_PATH else 1)
+
+
+@pytest.mark.parametrize("pix_fmt", sorted(FAST_PATH))
+@pytest.mark.parametrize("colorspace", [UNTAGGED, BT601, BT709])
+def test_fast_path_is_what_pyav_gives(pix_fmt: str, colorspace: int) -> None:
+    _, frame = planes_and_frame(pix_fmt, 128, 96, colorspace)
+    assert np.array_equal(to_rgb(frame, stream(), "a video"), frame.to_ndarray(format="rgb24"))
+
+
+def test_rounded_not_cut() -> None:
+    """4:4:4 is within half a code of the exact value nearly everywhere, as rounding gives and cutting does not."""
+    planes, frame = planes_and_frame("yuv444p", 128, 96)
+    error = np.abs(to_rgb(frame, stream(), "a video") - formula(planes, "yuv444p", UNTAGGED, UNKNOWN_RANGE))
+    assert error.max() <= 0.51
+
+
+@pytest.mark.parametrize(("luma", "gray"), [(16, 0), (235, 255), (126, 128), (0, 0), (255, 255)])
+@pytest.mark.parametrize("pix_fmt", ["yuv420p", "yuv444p", "gray"])
+def test_known_grays(pix_fmt: str, luma: int, gray: int) -> None:
+    frame = av.VideoFrame(16, 16, pix_fmt)
+    for k, plane in enumerate(frame.planes):
+        plane.update(bytes([128 if k else luma]) * plane.buffer_size)
+    got = to_rgb(frame, stream(), "a video").astype(int)
+    assert np.abs(got - gray).max() <= (1 if pix_fmt == "yuv420p" else 0)
+
+
+@pytest.mark.parametrize(
+    ("ycbcr", "rgb"), [((81, 90, 240), (255, 0, 0)), ((145, 54, 34), (0, 255, 0)), ((41, 240, 110), (0, 0, 255))]
+)
+@pytest.mark.parametrize("pix_fmt", ["yuv420p", "yuv444p"])
+def test_bt601_colour_bars(pix_fmt: str, ycbcr: tuple[int, ...], rgb: tuple[int, ...]) -> None:
+    """Codes of BT.601's red, green and blue."""
+    frame = av.VideoFrame(16, 16, pix_fmt)
+    for plane, code in zip(frame.planes, ycbcr, strict=True):
+        plane.update(bytes([code]) * plane.buffer_size)
+    assert np.abs(to_rgb(frame, stream(), "a video").astype(int) - rgb).max() <= 3
+
+
+def test_tags_of_the_stream_serve_where_the_picture_has_none() -> None:
+    planes, frame = planes_and_frame("yuv444p", 64, 48)
+    got = to_rgb(frame, stream(color_matrix=BT709, color_range=FULL), "a video")
+    assert np.abs(got - formula(planes, "yuv444p", BT709, FULL)).max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("orientation", "turn"),
+    [
+        (Orientation(), lambda a: a),
+        (Orientation(flip_x=True), lambda a: a[:, ::-1]),
+        (Orientation(flip_y=True), lambda a: a[::-1]),
+        (Orientation(transpose=True), lambda a: a.swapaxes(0, 1)),
+        (Orientation(transpose=True, flip_x=True), lambda a: np.rot90(a, -1)),
+        (Orientation(transpose=True, flip_y=True), lambda a: np.rot90(a, 1)),
+        (Orientation(flip_x=True, flip_y=True), lambda a: np.rot90(a, 2)),
+    ],
+)
+@pytest.mark.parametrize("pix_fmt", ["yuv420p", "yuv420p10le"])
+def test_orientation(orientation: Orientation, turn: Any, pix_fmt: str) -> None:
+    _, frame = planes_and_frame(pix_fmt, 64, 48)
+    upright = to_rgb(frame, stream(), "a video")
+    want = turn(upright)
+    out = np.zeros(want.shape, np.uint8)
+    for got in (
+        to_rgb(frame, stream(orientation=orientation), "a video"),
+        to_rgb(frame, stream(orientation=orientation), "a video", out=out),
+    ):
+        assert np.array_equal(got, want)
+
+
+def test_unknown_matrix_is_refused_by_name() -> None:
+    _, frame = planes_and_frame("yuv444p", 16, 16, colorspace=14)
+    with pytest.raises(UnsupportedVideoError, match=r"a video.*14"):
+        to_rgb(frame, stream(), "a video")
