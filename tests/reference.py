@@ -45,7 +45,8 @@ class Shown:
     exact: Array
     swscale: Array
     pts_seconds: float | None
-    fast_path: bool  # swscale's own RGB is what the CPU gives
+    fast_path: bool  # swscale's own RGB is what the CPU gives, bit for bit
+    tolerance: int  # codes off the formula that the CPU may be
 
 
 def formula(planes: list[Array], pix_fmt: str, colorspace: int, color_range: int) -> Array:
@@ -90,29 +91,19 @@ def as_displayed(picture: Array, recipe: Clip) -> Array:
     return np.ascontiguousarray(np.rot90(picture, -(recipe.rotation // 90)))
 
 
-def _swscale_rgb(frame: Any) -> Array:
-    """RGB by swscale; made from the bare planes where the frame is interlaced, because swscale then splits fields."""
-    if frame.interlaced_frame:
-        bare = av.VideoFrame(frame.width, frame.height, frame.format.name)
-        for plane, source in zip(bare.planes, frame.planes, strict=True):
-            rows = np.frombuffer(source, np.uint8).reshape(-1, source.line_size)
-            padded = np.zeros((plane.height, plane.line_size), np.uint8)
-            padded[:, : plane.width] = rows[: plane.height, : plane.width]
-            plane.update(padded.tobytes())
-        bare.colorspace, bare.color_range = frame.colorspace, frame.color_range
-        frame = bare
-    return frame.to_ndarray(format="rgb24")  # type: ignore[no-any-return]
-
-
 def shown_frame(frame: Any, recipe: Clip) -> Shown:
     """Expected values of one decoded frame."""
     name = frame.format.name
+    # swscale splits the fields of an interlaced frame, and interpolates chroma of odd heights.
+    even = frame.width % 2 == 0 and frame.height % 2 == 0
+    fast_path = name in FAST_PATH and even and not frame.interlaced_frame
     exact = formula(planes_of(frame), name, frame.colorspace, frame.color_range)
     return Shown(
         exact=as_displayed(exact, recipe),
-        swscale=as_displayed(_swscale_rgb(frame), recipe),
+        swscale=as_displayed(frame.to_ndarray(format="rgb24"), recipe),
         pts_seconds=None if frame.pts is None else float(frame.pts * frame.time_base),
-        fast_path=name in FAST_PATH and frame.width % 2 == 0 and frame.height % 2 == 0,
+        fast_path=fast_path,
+        tolerance=3 if name in FAST_PATH and not frame.interlaced_frame else 1,
     )
 
 
@@ -143,11 +134,10 @@ def assert_picture(got_chw: torch.Tensor, want: Shown) -> None:
     got = got_chw.cpu().numpy().transpose(1, 2, 0)
     assert got.shape == want.exact.shape
     error = np.abs(got - want.exact)
+    tolerance = want.tolerance if got_chw.device.type == "cpu" else 1
+    # swscale truncates; its mean error alone reaches 1.03 on some of these clips.
+    assert error.max() <= tolerance, f"off the formula by {error.max():.2f} (mean {error.mean():.3f})"
+    assert error.mean() < 1.1, f"off the formula by {error.mean():.3f} in the mean"
     if want.fast_path and got_chw.device.type == "cpu":
-        # swscale truncates; its mean error alone reaches 1.03 on some of these clips.
-        assert error.max() <= 3, f"off the formula by {error.max():.2f}"
-        assert error.mean() < 1.1, f"off the formula by {error.mean():.3f} in the mean"
         difference = np.abs(got.astype(int) - want.swscale).max()
         assert difference == 0, f"differs from PyAV's rgb24 by up to {difference}"
-    else:
-        assert error.max() <= 1, f"off the formula by {error.max():.2f} (mean {error.mean():.3f})"

@@ -77,6 +77,13 @@ def test_last_frame_until_the_end(video: VideoDecoder) -> None:
         assert read_number(video.get_frame_played_at(seconds).data) == 47
 
 
+@pytest.mark.parametrize("name", ["h264", "gap", "start_10s", "edit_list", "h264_mkv", "h264_ts"])
+def test_end_is_that_of_the_last_frame(name: str, clip: ClipStore, reference: Reference) -> None:
+    """25 frames a second: the video ends 1/25 s after its last frame begins, whatever gaps come before."""
+    end = VideoDecoder(clip(name), device="cpu").metadata.end_stream_seconds
+    assert end == pytest.approx(float(reference(name)[-1].pts_seconds or 0) + 1 / 25, abs=1e-3)
+
+
 @pytest.mark.parametrize("kind", [list, torch.tensor, np.array])
 def test_order_and_repeats(video: VideoDecoder, kind: type) -> None:
     batch = video.get_frames_played_at(kind([1.5, 0.1, 0.1, 0.0]))

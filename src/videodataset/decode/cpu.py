@@ -89,6 +89,8 @@ class _Decoding:
 
     def _feed(self, context: Any, picture: int, payloads: Sequence[Any]) -> None:
         for payload in payloads:
+            if not len(payload):
+                continue  # lost bytes; to FFmpeg an empty packet would be the end of the stream
             # av.Packet(payload) would refer to the bytes in place, without the zeros FFmpeg needs after them.
             packet: Any = av.Packet(len(payload))
             packet.update(payload)

@@ -56,7 +56,16 @@ def build_index(source: Source, *, stream_index: int | None = None) -> VideoInde
     storage = open_storage(source)
     if storage.size_bytes == 0:
         raise UnreadableVideoError(f"{storage.name}: is empty (0 bytes). Fetch or write it again.")
-    with open_container(storage) as container:
+    index, promised_end = _read(storage, stream_index, 0)
+    if promised_end > storage.size_bytes:
+        # Cut short behind its header: list the lost pictures too, so that every frame keeps its number.
+        index, _ = _read(storage, stream_index, promised_end)
+    return index
+
+
+def _read(storage: Storage, stream_index: int | None, padded_size_bytes: int) -> tuple[VideoIndex, int]:
+    """Return the index, and where the last packet ends that the container's own table promises (0 without a table)."""
+    with open_container(storage, padded_size_bytes) as container:
         stream = _choose_stream(container, stream_index, storage.name)
         pass_ = _Pass(storage, stream)
         try:
@@ -67,17 +76,19 @@ def build_index(source: Source, *, stream_index: int | None = None) -> VideoInde
             # What came before the damage is there to be used; what did not come is counted out.
             if not len(pass_.pictures):
                 raise UnreadableVideoError(f"{storage.name}: no packet can be read: {error}.") from error
-        return pass_.finish(container)
+        has_table = "mp4" in container.format.name.split(",")
+        ends = (entry.pos + entry.size for entry in stream.index_entries) if has_table else ()
+        return pass_.finish(container), max(ends, default=0)
 
 
 @contextmanager
-def open_container(storage: Storage) -> Iterator[Any]:
-    """Open FFmpeg's demuxer over a storage.
+def open_container(storage: Storage, padded_size_bytes: int = 0) -> Iterator[Any]:
+    """Open FFmpeg's demuxer over a storage; see `StorageFile` for the padding.
 
     Raises:
         UnreadableVideoError: FFmpeg finds no container in it.
     """
-    file = StorageFile(storage)
+    file = StorageFile(storage, padded_size_bytes)
     try:
         container = av.open(file, mode="r", metadata_errors="replace")
     except VideoDatasetError:
@@ -92,6 +103,10 @@ def open_container(storage: Storage) -> Iterator[Any]:
 
 
 def _choose_stream(container: Any, stream_index: int | None, name: str) -> Any:
+    if not len(container.streams):
+        raise UnreadableVideoError(
+            f"{name}: its container holds no stream at all. It may be cut short; fetch it again."
+        )
     videos = [s for s in container.streams if s.type == "video"]
     if stream_index is None:
         stream = container.streams.best("video")
@@ -166,12 +181,19 @@ class _Pass:
         self._probe.feed(packet)
 
     def _place(self, packet: Any, payload: bytes) -> None:
-        offset = self._locator.locate(packet.pos, payload) if self._direct else None
+        if self._is_lost(packet):
+            offset: int | None = packet.pos
+        else:
+            offset = self._locator.locate(packet.pos, payload) if self._direct else None
         self._direct = offset is not None
         self._offset.append(-1 if offset is None else offset)
         self._size.append(len(payload))
         self._crc.append(zlib.crc32(payload))
         self._packet_dts.append(NO_TIME if packet.dts is None else packet.dts)
+
+    def _is_lost(self, packet: Any) -> bool:
+        """Whether the packet ends past the end of the source."""
+        return packet.pos is not None and packet.pos + packet.size > self._storage.size_bytes
 
     def _note_parameter_sets(self) -> None:
         now = self._parser.parameter_sets
@@ -195,7 +217,7 @@ class _Pass:
             | HIDDEN * (not info.shown)
             | DISCARD * bool(packet.is_discard)
             | LEADING * info.skipped_leading
-            | DAMAGED * (info.unsure or bool(packet.is_corrupt))
+            | DAMAGED * (info.unsure or bool(packet.is_corrupt) or self._is_lost(packet))
         )
         pictures.layer.append(info.temporal_layer)
         pictures.order.append(info.order)
@@ -205,7 +227,7 @@ class _Pass:
         flags = self.pictures.flags
         if not info.disposable:
             flags[-1] &= ~DISPOSABLE
-        if info.unsure or packet.is_corrupt:
+        if info.unsure or packet.is_corrupt or self._is_lost(packet):
             flags[-1] |= DAMAGED
 
     def finish(self, container: Any) -> VideoIndex:
@@ -233,7 +255,7 @@ class _Pass:
             packet_dts=none if self._direct else np.array(self._packet_dts, np.int64),
             first_packet=np.array([*pictures.first_packet, len(self._size)], np.int64),
             pts=pts,
-            duration=_filled_durations(duration, pts, presentation),
+            duration=_display_durations(duration, pts, presentation),
             flags=flags,
             layer=np.array(pictures.layer, np.uint8),
             start=start_pictures(flags),
@@ -286,13 +308,20 @@ def _timeline(
     return pts, rank, duration
 
 
-def _filled_durations(duration: Int64Array, pts: Int64Array, presentation: np.ndarray[Any, Any]) -> Int64Array:
-    """Give a picture without duration the time to the next displayed one (the last: that of the one before)."""
+def _display_durations(duration: Int64Array, pts: Int64Array, presentation: np.ndarray[Any, Any]) -> Int64Array:
+    """Return how long each picture is on screen, in ticks.
+
+    The container's word where it is the same for all pictures. Else the time to the next displayed picture, since
+    containers store the time to the next picture in decode order; the last picture gets the shorter of its own
+    duration and that of the one before.
+    """
+    if len(presentation) < 2 or (duration[0] > 0 and (duration == duration[0]).all()):
+        return duration
     shown = pts[presentation]
-    if len(shown) > 1:
-        steps = np.append(np.diff(shown), shown[-1] - shown[-2])
-        missing = duration[presentation] <= 0
-        duration[presentation[missing]] = steps[missing]
+    steps = np.diff(shown)
+    own = duration[presentation[-1]]
+    last = min(own, steps[-1]) if own > 0 else steps[-1]
+    duration[presentation] = np.append(steps, last)
     return duration
 
 
