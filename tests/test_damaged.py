@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from outcome import answer_or_none
 
 from clips import ClipStore
 from clips.damage import damaged_packets
 from clips.encode import read_packets
+from outcome import answer_or_none
 from reference import Reference, Shown, assert_picture
 from videodataset import VideoDecoder
 

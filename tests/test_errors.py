@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from outcome import answer_or_none
 
 import videodataset as vd
 from clips import ClipStore
+from outcome import answer_or_none
 from reference import Reference, assert_picture
 from videodataset import VideoDecoder
 

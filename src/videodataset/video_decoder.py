@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,6 +20,9 @@ from videodataset.index.times import frames_played_at, resampled_times
 from videodataset.metadata import VideoStreamMetadata, metadata_of
 from videodataset.plan import plan_runs
 from videodataset.storage import Source, Storage, open_storage
+
+#: A request that begins so few frames after the one before, or at the first frame, is taken as reading on.
+_READS_ON = 8
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,7 @@ class VideoDecoder:
         self.stream_index: int = self._index.info.stream_index
         self.cpu_fallback = CpuFallbackStatus()
         self.backend = "cpu"
+        self._last = -1  # the last frame of the request before: one that goes on from there is reading on
         if custom_frame_mappings is not None:
             _check_frame_mappings(custom_frame_mappings, self._index, self._storage.name)
 
@@ -248,7 +252,7 @@ class VideoDecoder:
             # The converted picture's own memory is handed out: no copy.
             out.append(torch.from_numpy(to_rgb(frame, info, name)))
 
-        self._decode([int(self._index.presentation[number])], deliver)
+        self._decode([number], [int(self._index.presentation[number])], deliver)
         return self._finished(out[0][None])[0]
 
     def _frames(self, numbers_: Sequence[int]) -> torch.Tensor:
@@ -268,11 +272,16 @@ class VideoDecoder:
             for place in repeats:
                 memory[place] = memory[first]
 
-        self._decode(list(places), deliver)
+        self._decode(numbers_, list(places), deliver)
         return self._finished(data)
 
-    def _decode(self, pictures: Iterable[int], deliver: Callable[[int, Any], None]) -> None:
-        decode_runs(self._storage, self._index, plan_runs(self._index, pictures), deliver, self._threads)
+    def _decode(self, numbers_: Sequence[int], pictures: Sequence[int], deliver: Callable[[int, Any], None]) -> None:
+        if not pictures:
+            return
+        reads_on = self._last < min(numbers_) <= self._last + _READS_ON
+        self._last = max(numbers_)
+        runs = plan_runs(self._index, pictures)
+        decode_runs(self._storage, self._index, runs, deliver, self._threads, reads_on)
 
     def _check_size(self, frame: Any) -> None:
         info = self._index.info

@@ -146,14 +146,15 @@ def _hide_some(source: Path, out: Path) -> None:
     def choose(packets: list[Any]) -> list[Any]:
         kept = []
         for k, packet in enumerate(packets):
-            if k in VP8_HIDDEN:
-                data = bytearray(bytes(packet))
-                data[0] &= ~0x10
-                hidden = type(packet)(bytes(data))
-                hidden.time_base, hidden.is_keyframe = packet.time_base, packet.is_keyframe
-                hidden.pts = hidden.dts = packets[k + 1].pts
-                packet = hidden
-            kept.append(packet)
+            if k not in VP8_HIDDEN:
+                kept.append(packet)
+                continue
+            data = bytearray(bytes(packet))
+            data[0] &= ~0x10
+            hidden = type(packet)(bytes(data))
+            hidden.time_base, hidden.is_keyframe = packet.time_base, packet.is_keyframe
+            hidden.pts = hidden.dts = packets[k + 1].pts
+            kept.append(hidden)
         return kept
 
     remux(source, out, choose)

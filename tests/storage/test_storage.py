@@ -15,8 +15,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from outcome import answer_or_none
 
+from outcome import answer_or_none
 from videodataset.errors import UnreadableVideoError
 from videodataset.storage import StorageFile, open_storage
 from videodataset.storage.base import read_ranges

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from videodataset.decode.demuxer import Demuxer, demuxers
-from videodataset.errors import DamagedVideoError
 from videodataset.index.model import VideoIndex
 from videodataset.storage import Storage
 from videodataset.storage.base import read_ranges
@@ -51,18 +50,3 @@ def framed_parameter_sets(index: VideoIndex, entry: int) -> bytes:
     if length_size:
         return b"".join(len(unit).to_bytes(length_size, "big") + unit for unit in units)
     return b"".join(_START_CODE + unit for unit in units)
-
-
-def check_whole(index: VideoIndex, picture: int, payloads: Sequence[bytes | memoryview], name: str) -> None:
-    """Refuse a picture whose bytes are not all there.
-
-    Raises:
-        DamagedVideoError: the source ends inside the picture.
-    """
-    first = int(index.first_packet[picture])
-    for k, payload in enumerate(payloads):
-        if len(payload) != index.packet_size[first + k]:
-            raise DamagedVideoError(
-                f"{name}: the source ends inside a picture: {len(payload)} of {index.packet_size[first + k]} bytes at "
-                f"offset {index.packet_offset[first + k]}. It was cut short after it was indexed; fetch it again."
-            )

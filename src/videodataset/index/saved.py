@@ -72,7 +72,7 @@ def _load(path: Path, identity: Identity | None) -> VideoIndex | None:
     """Read a saved index; None where it is missing, damaged, of another version or of another state of the file."""
     try:
         # A zip archive carries a CRC of every member, so damage is found on reading.
-        with np.load(path, allow_pickle=False) as saved:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
             header = json.loads(bytes(saved["header"]))
             if header["version"] != VERSION or identity is None or header["identity"] != asdict(identity):
                 return None
