@@ -43,7 +43,7 @@ docs: $(STAMPS)/docs ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: torchcodec $(STAMPS)/bench $(STAMPS)/clips ## measure against other readers
-	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.random_access $(BENCH_ARGS)
 
 clean: ## remove .venv and everything built
 	rm -rf $(VENV) build dist site .bench .mypy_cache .pytest_cache .ruff_cache .hypothesis

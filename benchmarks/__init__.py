@@ -1,0 +1,1 @@
+"""Measurements against other readers. `python -m benchmarks.random_access --help`."""
