@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def test_asked_pictures_are_delivered_once_and_nothing_needed_is_left_out(
 
 
 def needed_for(index: VideoIndex, asked: int) -> set[int]:
-    """What one picture may refer to, straight from the standards' words: lower layers, and its own unless disposable."""
+    """What one picture may refer to, by the standards: lower layers, and its own unless disposable."""
     layer = index.layer[asked]
     start = int(index.start[asked])
     return {
