@@ -82,9 +82,7 @@ def test_asked_pictures_are_delivered_once_and_nothing_needed_is_left_out(
             assert run.pictures[0] <= index.start[picture]
             assert needed_for(index, picture) <= set(run.pictures)
     spans = [(run.pictures[0], run.pictures[-1]) for run in runs]
-    assert all(before[1] < after[0] for before, after in zip(spans, spans[1:], strict=False)), (
-        "no run decodes another's"
-    )
+    assert all(before[1] < after[0] for before, after in pairwise(spans)), "no run decodes another's"
 
 
 def needed_for(index: VideoIndex, asked: int) -> set[int]:
