@@ -19,7 +19,7 @@ WITH_ORDER = [
     name
     for name, clip in CLIPS.items()
     if clip.codec in ("libx264", "libx265", "mpeg4", "mpeg1video", "mpeg2video")
-    and clip.has_times
+    and clip.times == "exact"
     and clip.shown is None
 ]
 
