@@ -103,7 +103,7 @@ def shown_frame(frame: Any, recipe: Clip) -> Shown:
         swscale=as_displayed(frame.to_ndarray(format="rgb24"), recipe),
         pts_seconds=None if frame.pts is None else float(frame.pts * frame.time_base),
         fast_path=fast_path,
-        tolerance=3 if name in FAST_PATH and not frame.interlaced_frame else 1,
+        tolerance=3 if name in FAST_PATH else 1,
     )
 
 

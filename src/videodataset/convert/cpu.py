@@ -1,27 +1,26 @@
 """Convert on the CPU: FFmpeg frame to RGB in memory.
 
 swscale's unscaled path serves 8-bit 4:2:0 and 4:2:2: it repeats chroma, is several times faster than numpy, and is
-what torchcodec and PyAV give, bit for bit. It takes even heights only; for everything else swscale interpolates
-chroma, so the formula itself is evaluated instead.
+what torchcodec gives, bit for bit. It takes even heights only; for everything else swscale interpolates chroma. There
+the formula itself is evaluated.
 """
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from av.video.reformatter import VideoReformatter
 
-from videodataset.convert.color import FULL_RANGE, LIMITED_RANGE, ColorDescription, color_description
+from videodataset.convert.color import UNSPECIFIED_MATRIX, ColorDescription, color_description
 from videodataset.convert.layout import PlanarLayout, planar_layout, plane_samples
+from videodataset.convert.swscale import scale_to_rgb
 from videodataset.errors import UnsupportedVideoError
 from videodataset.index.model import Orientation, StreamInfo
 
 _SWSCALE_FORMATS = frozenset(("yuv420p", "yuvj420p", "yuv422p", "yuvj422p"))
 _PACKED_RGB = frozenset(("rgb24", "bgr24", "rgba", "bgra", "argb", "abgr", "rgb0", "bgr0", "0rgb", "0bgr"))
-_local = threading.local()
 
 RgbArray = npt.NDArray[np.uint8]
 
@@ -42,28 +41,32 @@ def to_rgb(frame: Any, info: StreamInfo, name: str, out: RgbArray | None = None)
         UnsupportedVideoError: a pixel format or colour matrix without a conversion.
     """
     pixel_format = frame.format.name
+    turned = info.orientation != Orientation()
+    shape = (frame.height, frame.width, 3)
+    target = np.empty(shape, np.uint8) if out is None or turned else out
     if pixel_format in _PACKED_RGB:
-        rgb = _swscale(frame, None)
+        target[:] = _packed_rgb(frame)
     else:
         color = color_description(
-            info.color_matrix if frame.colorspace == 2 else frame.colorspace,
+            info.color_matrix if frame.colorspace == UNSPECIFIED_MATRIX else frame.colorspace,
             frame.color_range or info.color_range,
             pixel_format,
             name,
         )
-        if pixel_format in _SWSCALE_FORMATS and frame.height % 2 == 0 and not frame.interlaced_frame:
-            rgb = _swscale(frame, color)
+        if pixel_format in _SWSCALE_FORMATS and frame.height % 2 == 0:
+            scale_to_rgb(frame, color, target)
         else:
             layout = planar_layout(pixel_format)
             if layout is None:
                 raise UnsupportedVideoError(
                     f"{name}: pixel format {pixel_format} has no conversion to RGB. Re-encode with -pix_fmt yuv420p."
                 )
-            rgb = _formula(frame, layout, color)
-    rgb = oriented(rgb, info.orientation)
+            _formula(frame, layout, color, target)
+    if not turned:
+        return target
     if out is None:
-        return np.ascontiguousarray(rgb)
-    out[:] = rgb
+        return np.ascontiguousarray(oriented(target, info.orientation))
+    out[:] = oriented(target, info.orientation)
     return out
 
 
@@ -78,26 +81,17 @@ def oriented(rgb: RgbArray, orientation: Orientation) -> RgbArray:
     return rgb
 
 
-def _swscale(frame: Any, color: ColorDescription | None) -> RgbArray:
-    reformatter = getattr(_local, "reformatter", None)
-    if reformatter is None:
-        reformatter = _local.reformatter = VideoReformatter()
-    source: dict[str, Any] = {}
-    if color is not None:
-        source["src_colorspace"] = source["dst_colorspace"] = color.matrix
-        source["src_color_range"] = FULL_RANGE if color.full_range else LIMITED_RANGE
-        source["dst_color_range"] = FULL_RANGE
-    # One thread: FFmpeg's own slice threads would be one pool per reformatter, and would not survive a fork.
-    plane: Any = reformatter.reformat(frame, format="rgb24", threads=1, **source).planes[0]
-    return np.ndarray(
-        (frame.height, frame.width, 3), np.uint8, np.frombuffer(plane, np.uint8), strides=(plane.line_size, 3, 1)
-    )
+def _packed_rgb(frame: Any) -> RgbArray:
+    """Reorder the bytes of a packed RGB picture, which involves no conversion."""
+    # One thread: FFmpeg's own slice threads would be a pool for each picture, and would not survive a fork.
+    plane: Any = VideoReformatter().reformat(frame, format="rgb24", threads=1).planes[0]
+    lines = np.frombuffer(plane, np.uint8)
+    return np.ndarray((frame.height, frame.width, 3), np.uint8, lines, strides=(plane.line_size, 3, 1))
 
 
-def _formula(frame: Any, layout: PlanarLayout, color: ColorDescription) -> RgbArray:
+def _formula(frame: Any, layout: PlanarLayout, color: ColorDescription, out: RgbArray) -> None:
     """The definition in `color`, in float32: at most 1 code off the float64 one, in the last rounding."""
     planes = [plane_samples(frame, k, layout) for k in range(1 if layout.kind == "gray" else 3)]
-    out = np.empty((frame.height, frame.width, 3), np.uint8)
     if layout.kind == "gbr":
         green, blue, red = (plane.astype(np.float32) * np.float32(255 / (2**layout.depth - 1)) for plane in planes)
     else:
@@ -117,7 +111,6 @@ def _formula(frame: Any, layout: PlanarLayout, color: ColorDescription) -> RgbAr
             green = (luma - np.float32(kr) * red - np.float32(kb) * blue) * np.float32(1 / (1 - kr - kb))
     for channel, values in enumerate((red, green, blue)):
         out[..., channel] = np.clip(np.rint(values), 0, 255)
-    return out
 
 
 def _full_size(
