@@ -15,6 +15,7 @@ from typing import Any
 from videodataset.decode.packets import read_pictures
 from videodataset.decode.parked import parked
 from videodataset.decode.session import Session
+from videodataset.errors import DamagedVideoError
 from videodataset.index.model import VideoIndex
 from videodataset.plan import Run
 from videodataset.storage import Storage
@@ -76,15 +77,13 @@ class _Reading:
         if reads_on and self._feed_until_out(session):
             parked.park(session)
         else:
-            session.finish()
-            self._hand_over(session)
+            self._end(session)
 
     def _execute(self, run: Run) -> None:
         session = self._session
         if session is None or run.pictures[0] > session.next or not all(session.can_reach(p) for p in run.asked):
             if session is not None:
-                session.finish()
-                self._hand_over(session)
+                self._end(session)
             session = self._session = Session(self._storage, self._index, run.pictures[0])
         self._waiting += sorted(run.asked)
         pictures = [picture for picture in run.pictures if picture >= session.next]
@@ -92,6 +91,19 @@ class _Reading:
         for picture, payloads in zip(pictures, read_pictures(self._storage, self._index, pictures), strict=True):
             session.feed(picture, payloads)
             self._hand_over(session)
+
+    def _end(self, session: Session) -> None:
+        """Get what is still asked for out of a session, and close it."""
+        if not self._waiting:
+            session.close()
+            return
+        session.finish()
+        self._hand_over(session)
+        if self._waiting:
+            raise DamagedVideoError(
+                f"{self._storage.name}: pictures {self._waiting} (in decode order) did not come out of FFmpeg. "
+                f"Ask for other frames, or fetch the file again."
+            )
 
     def _feed_until_out(self, session: Session) -> bool:
         """Feed what follows until every asked picture is out; False where the stream or patience ends before."""
