@@ -22,7 +22,7 @@ from videodataset.storage import Identity, Source, open_storage
 from videodataset.storage.base import Storage
 
 #: Raised with every change to what an index holds or how it is found; older files are rebuilt.
-VERSION = 1
+VERSION = 2
 
 _log = logging.getLogger(__name__)
 _ARRAYS = [f.name for f in fields(VideoIndex) if f.name not in ("info", "parameter_set_table")]

@@ -12,7 +12,7 @@ _SEQUENCE_HEADER, _FRAME_HEADER, _FRAME = 1, 3, 6
 _KEY, _INTRA_ONLY, _SWITCH = 0, 2, 3
 _SELECT = 2  # SELECT_SCREEN_CONTENT_TOOLS, SELECT_INTEGER_MV
 _ALL_SLOTS = 0xFF
-_HEADER_BYTES = 64
+_HEADER_BYTES = 256  # up to refresh_frame_flags, with a removal time for each of 32 operating points
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,8 @@ class _Sequence:
     model_info: bool
     equal_interval: bool
     presentation_time_bits: int
+    removal_time_bits: int
+    operating_points: tuple[tuple[int, bool], ...]  # (operating_point_idc, has a decoder model)
     frame_id_bits: int
     order_hint_bits: int
     screen_content: int
@@ -44,36 +46,38 @@ class Av1Parser:
 
     def _take_sequence(self, data: bytes) -> None:
         try:
-            for kind, start, body, stop in _obus(data):
+            for kind, start, body, stop, _ in _obus(data):
                 if kind == _SEQUENCE_HEADER and self.parameter_sets != (data[start:stop],):
                     self._sequence = _sequence_header(data[body:stop])
-                    self.parameter_sets = (bytes(data[start:stop]),)
+                    self.parameter_sets = (data[start:stop],)
         except (TruncatedHeaderError, IndexError):
             return
 
-    def packet(self, data: bytes, key_hint: bool) -> PacketInfo:
+    def packet(self, data: bytes | memoryview, key_hint: bool) -> PacketInfo:
         """See `Parser.packet`."""
+        data = bytes(data)
         sync = shown = refreshes = False
         frames = 0
         try:
-            for kind, start, body, stop in _obus(data):
+            for kind, start, body, stop, extension in _obus(data):
                 if kind == _SEQUENCE_HEADER and self.parameter_sets != (data[start:stop],):
                     self._sequence = _sequence_header(data[body:stop])
-                    self.parameter_sets = (bytes(data[start:stop]),)
+                    self.parameter_sets = (data[start:stop],)
                 elif kind in (_FRAME_HEADER, _FRAME):
-                    key, visible, slots = self._frame(data[body : min(stop, body + _HEADER_BYTES)])
+                    key, visible, slots = self._frame(data[body : min(stop, body + _HEADER_BYTES)], extension)
                     sync = sync or (key and visible and not frames)
                     shown = shown or visible
                     refreshes = refreshes or slots != 0
                     frames += 1
         except (TruncatedHeaderError, IndexError):
-            return UNSURE
+            frames = 0
         if not frames:
+            self._slot_is_key = [True] * 8  # unknown now: to show any slot again may refresh
             return UNSURE
         return PacketInfo(sync=sync, shown=shown, disposable=not refreshes)
 
-    def _frame(self, header: bytes) -> tuple[bool, bool, int]:
-        """Return (key frame, shown, refresh_frame_flags) of a frame header."""
+    def _frame(self, header: bytes, extension: int) -> tuple[bool, bool, int]:
+        """Return (key frame, shown, refresh_frame_flags) of a frame header (5.9.2)."""
         sequence = self._sequence
         if sequence is None:
             raise TruncatedHeaderError
@@ -81,7 +85,10 @@ class Av1Parser:
         if sequence.reduced:
             return True, True, _ALL_SLOTS
         if bits.flag():  # show_existing_frame: showing a key frame loads it into every slot (7.21)
-            return False, True, _ALL_SLOTS if self._slot_is_key[bits.u(3)] else 0
+            if not self._slot_is_key[bits.u(3)]:
+                return False, True, 0
+            self._slot_is_key = [True] * 8
+            return False, True, _ALL_SLOTS
         frame_type, shown = bits.u(2), bits.flag()
         if shown and sequence.model_info and not sequence.equal_interval:
             bits.u(sequence.presentation_time_bits)
@@ -92,14 +99,16 @@ class Av1Parser:
         if (key and shown) or frame_type == _SWITCH:
             slots = _ALL_SLOTS
         else:
-            slots = self._refresh_flags(bits, sequence, frame_type, error_resilient)
+            slots = self._refresh_flags(bits, sequence, frame_type, error_resilient, extension)
         for k in range(8):
             if slots >> k & 1:
                 self._slot_is_key[k] = key
         return key, shown, slots
 
     @staticmethod
-    def _refresh_flags(bits: BitReader, sequence: _Sequence, frame_type: int, error_resilient: bool) -> int:
+    def _refresh_flags(
+        bits: BitReader, sequence: _Sequence, frame_type: int, error_resilient: bool, extension: int
+    ) -> int:
         """5.9.2 from disable_cdf_update to refresh_frame_flags."""
         bits.u(1)
         tools = bits.u(1) if sequence.screen_content == _SELECT else sequence.screen_content
@@ -111,17 +120,20 @@ class Av1Parser:
         bits.u(sequence.order_hint_bits)
         if not (frame_type in (_KEY, _INTRA_ONLY) or error_resilient):
             bits.u(3)  # primary_ref_frame
-        if sequence.model_info and bits.flag():
-            # buffer_removal_time_present_flag: the fields after it need operating point facts nobody records.
-            return _ALL_SLOTS
+        if sequence.model_info and bits.flag():  # buffer_removal_time_present_flag
+            temporal, spatial = extension >> 5, extension >> 3 & 3
+            for idc, has_model in sequence.operating_points:
+                if has_model and (not idc or (idc >> temporal & 1 and idc >> (spatial + 8) & 1)):
+                    bits.u(sequence.removal_time_bits)
         return bits.u(8)
 
 
-def _obus(data: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Give (obu_type, start, start of payload, stop) of each OBU (5.3)."""
+def _obus(data: bytes) -> Iterator[tuple[int, int, int, int, int]]:
+    """Give (obu_type, start, start of payload, stop, obu_extension_header or 0) of each OBU (5.3)."""
     at = 0
     while at < len(data):
         start, header = at, data[at]
+        extension = data[at + 1] if header & 4 else 0
         at += 2 if header & 4 else 1
         size = len(data) - at
         if header & 2:
@@ -132,17 +144,18 @@ def _obus(data: bytes) -> Iterator[tuple[int, int, int, int]]:
                 shift += 7
                 if not byte & 0x80 or shift > 56:
                     break
-        yield (header >> 3) & 15, start, at, min(at + size, len(data))
+        yield (header >> 3) & 15, start, at, min(at + size, len(data)), extension
         at += size
 
 
 def _sequence_header(payload: bytes) -> _Sequence:
     """5.5.1, up to order_hint_bits."""
-    bits = BitReader(payload[:64])
+    bits = BitReader(payload[:512])
     bits.u(4)  # seq_profile, still_picture
     reduced = bits.flag()
     model_info = equal_interval = False
-    time_bits = 0
+    time_bits = removal_bits = 0
+    points: list[tuple[int, bool]] = []
     if reduced:
         bits.u(5)
     else:
@@ -155,15 +168,17 @@ def _sequence_header(payload: bytes) -> _Sequence:
             if model_info:
                 delay_bits = bits.u(5) + 1
                 bits.u(32)
-                bits.u(5)
+                removal_bits = bits.u(5) + 1
                 time_bits = bits.u(5) + 1
         display_delay = bits.flag()
         for _ in range(bits.u(5) + 1):
-            bits.u(12)
+            idc = bits.u(12)
             if bits.u(5) > 7:
-                bits.u(1)
-            if model_info and bits.flag():
+                bits.u(1)  # seq_tier
+            has_model = model_info and bits.flag()
+            if has_model:
                 bits.u(2 * delay_bits + 1)
+            points.append((idc, has_model))
             if display_delay and bits.flag():
                 bits.u(4)
     width_bits, height_bits = bits.u(4) + 1, bits.u(4) + 1
@@ -173,7 +188,7 @@ def _sequence_header(payload: bytes) -> _Sequence:
         frame_id_bits = bits.u(4) + 2 + bits.u(3) + 1
     bits.u(3)
     if reduced:
-        return _Sequence(True, False, False, 0, 0, 0, _SELECT, _SELECT)
+        return _Sequence(True, False, False, 0, 0, (), 0, 0, _SELECT, _SELECT)
     bits.u(4)
     order_hint = bits.flag()
     if order_hint:
@@ -183,4 +198,15 @@ def _sequence_header(payload: bytes) -> _Sequence:
     if screen:
         integer_mv = _SELECT if bits.flag() else bits.u(1)
     hint_bits = bits.u(3) + 1 if order_hint else 0
-    return _Sequence(False, model_info, equal_interval, time_bits, frame_id_bits, hint_bits, screen, integer_mv)
+    return _Sequence(
+        False,
+        model_info,
+        equal_interval,
+        time_bits,
+        removal_bits,
+        tuple(points),
+        frame_id_bits,
+        hint_bits,
+        screen,
+        integer_mv,
+    )

@@ -26,7 +26,8 @@ class _Slice:
     field: bool
     bottom: bool
     order_lsb: int
-    order_delta: int
+    order_delta: int  # delta_pic_order_cnt[0]
+    order_delta_bottom: int  # delta_pic_order_cnt_bottom, or delta_pic_order_cnt[1]
     sequence: SequenceParameters
 
 
@@ -77,71 +78,78 @@ class H264Parser:
         except (TruncatedHeaderError, IndexError):
             return  # a damaged set: pictures that name it will be unsure of their order
 
-    def packet(self, data: bytes, key_hint: bool) -> PacketInfo:
+    def packet(self, data: bytes | memoryview, key_hint: bool) -> PacketInfo:
         """See `Parser.packet`."""
+        data = bytes(data)
         idr = recovery = referenced = False
         slices: list[_Slice | None] = []
-        for start, stop in nal_units(data, self.nal_length_size):
-            header = data[start]
-            kind = header & 31
-            if kind in (_SLICE, _PARTITION_A, _IDR):
-                referenced = referenced or header >> 5 != 0
-                idr = idr or kind == _IDR
-                if not slices or (slices[0] is not None and slices[0].field):
-                    # A packet of both fields is told by its last slice; of a frame the first slice says all.
-                    slices.append(self._slice(data[start : min(stop, start + _SLICE_HEADER_BYTES)]))
-            elif kind == _SEI:
-                recovery = recovery or _recovers_at_once(data[start:stop])
-            elif kind in (_SPS, _PPS):
-                self._take_set(data[start:stop])
+        try:
+            for start, stop in nal_units(data, self.nal_length_size):
+                header = data[start]
+                kind = header & 31
+                if kind in (_SLICE, _PARTITION_A, _IDR):
+                    referenced = referenced or header >> 5 != 0
+                    idr = idr or kind == _IDR
+                    if not slices or (slices[0] is not None and slices[0].field):
+                        # A packet of both fields is told by its last slice; of a frame the first slice says all.
+                        slices.append(self._slice(data[start : min(stop, start + _SLICE_HEADER_BYTES)]))
+                elif kind == _SEI:
+                    recovery = recovery or _recovers_at_once(data[start:stop])
+                elif kind in (_SPS, _PPS):
+                    self._take_set(data[start:stop])
+        except TruncatedHeaderError:
+            slices = []
         if not slices:
+            self._open_field = None
             return UNSURE
         first, last = slices[0], slices[-1]
-        both_fields = first is not None and last is not None and last.field and first.bottom != last.bottom
-        if self._is_second_field(first):
+        if first is None:
             self._open_field = None
+            return PacketInfo(sync=idr or recovery, disposable=not referenced)
+        both_fields = last is not None and last.field and first.bottom != last.bottom
+        second = not idr and not both_fields and self._is_second_field(first)
+        self._open_field = first if first.field and not both_fields and not second else None
+        order = self._order.next(first, idr, referenced)
+        if second:
             return PacketInfo(new_picture=False, disposable=not referenced)
-        self._open_field = first if first is not None and first.field and not both_fields else None
-        order = self._order.next(first, idr, referenced) if first is not None else None
+        if both_fields and last is not None:
+            self._order.next(last, False, referenced)  # the counts of the next picture continue from the second field
         return PacketInfo(sync=idr or recovery, disposable=not referenced, order=order)
 
-    def _is_second_field(self, now: _Slice | None) -> bool:
+    def _is_second_field(self, now: _Slice) -> bool:
         """ITU-T H.264 7.4.1.2.4: opposite parity, same frame_num."""
         before = self._open_field
-        return (
-            before is not None
-            and now is not None
-            and now.field
-            and now.bottom != before.bottom
-            and now.frame_num == before.frame_num
-        )
+        return before is not None and now.field and now.bottom != before.bottom and now.frame_num == before.frame_num
 
     def _slice(self, unit: bytes) -> _Slice | None:
-        """Read a slice header (7.3.3) up to the picture order count; None where its parameter sets are missing."""
-        try:
-            bits = BitReader(payload_of(unit)[1:])
-            bits.ue(), bits.ue()
-            picture = self._pictures.get(bits.ue())
-            sequence = self._sequences.get(picture.sequence) if picture else None
-            if picture is None or sequence is None:
-                return None
-            if sequence.separate_planes:
-                bits.u(2)
-            frame_num = bits.u(sequence.frame_num_bits)
-            field = not sequence.frames_only and bits.flag()
-            bottom = field and bits.flag()
-            if unit[0] & 31 == _IDR:
-                bits.ue()
-            lsb = delta = 0
-            if sequence.order_type == 0:
-                lsb = bits.u(sequence.order_lsb_bits)
-                if picture.order_in_slice and not field:
-                    delta = bits.se()
-            elif sequence.order_type == 1 and not sequence.order_always_zero:
-                delta = bits.se()
-            return _Slice(frame_num, field, bottom, lsb, delta, sequence)
-        except TruncatedHeaderError:
+        """Read a slice header (7.3.3) up to the picture order count; None where its parameter sets are missing.
+
+        Raises:
+            TruncatedHeaderError: its parameter sets are there, but the header ends early.
+        """
+        bits = BitReader(payload_of(unit)[1:])
+        bits.ue(), bits.ue()  # first_mb_in_slice, slice_type
+        picture = self._pictures.get(bits.ue())
+        sequence = self._sequences.get(picture.sequence) if picture else None
+        if picture is None or sequence is None:
             return None
+        if sequence.separate_planes:
+            bits.u(2)
+        frame_num = bits.u(sequence.frame_num_bits)
+        field = not sequence.frames_only and bits.flag()
+        bottom = field and bits.flag()
+        if unit[0] & 31 == _IDR:
+            bits.ue()  # idr_pic_id
+        lsb = delta = delta_bottom = 0
+        if sequence.order_type == 0:
+            lsb = bits.u(sequence.order_lsb_bits)
+            if picture.order_in_slice and not field:
+                delta_bottom = bits.se()
+        elif sequence.order_type == 1 and not sequence.order_always_zero:
+            delta = bits.se()
+            if picture.order_in_slice and not field:
+                delta_bottom = bits.se()
+        return _Slice(frame_num, field, bottom, lsb, delta, delta_bottom, sequence)
 
 
 def _recovers_at_once(unit: bytes) -> bool:
@@ -162,7 +170,10 @@ def _recovers_at_once(unit: bytes) -> bool:
 
 
 class _PictureOrder:
-    """Picture order counts (8.2.1), of frames: the smaller of the two fields'. MMCO 5 is not followed."""
+    """Picture order counts (8.2.1); of a frame, the smaller of its two fields'.
+
+    A picture that is no reference leaves prevPicOrderCntMsb as it is (8.2.1.1). MMCO 5 is not followed.
+    """
 
     def __init__(self) -> None:
         self._video_sequence = 0
@@ -187,7 +198,7 @@ class _PictureOrder:
             msb -= span
         if referenced:
             self._msb, self._lsb = msb, now.order_lsb
-        return msb + now.order_lsb + min(0, now.order_delta)
+        return msb + now.order_lsb + min(0, now.order_delta_bottom)
 
     def _from_frame_num(self, now: _Slice, idr: bool, referenced: bool) -> int:
         sequence = now.sequence
@@ -207,4 +218,7 @@ class _PictureOrder:
             expected = whole * sum(cycle) + sum(cycle[: rest + 1])
         if not referenced:
             expected += sequence.offset_for_non_ref
-        return expected + now.order_delta + (min(0, sequence.offset_top_to_bottom) if not now.field else 0)
+        count = expected + now.order_delta
+        if now.field:
+            return count + now.bottom * sequence.offset_top_to_bottom
+        return count + min(0, sequence.offset_top_to_bottom + now.order_delta_bottom)

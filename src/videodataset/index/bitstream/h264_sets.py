@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from videodataset.index.bitstream.bits import BitReader
+from videodataset.index.bitstream.bits import BitReader, TruncatedHeaderError
 from videodataset.index.bitstream.nal import payload_of
 
 _PROFILES_WITH_CHROMA = (100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135)
+_SPS_BYTES = 4096  # more than the longest scaling lists and order cycle take; bounds the time a damaged set costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,12 @@ class PictureParameters:
 
 
 def sequence_parameters(unit: bytes) -> tuple[int, SequenceParameters]:
-    """Return (seq_parameter_set_id, fields)."""
-    bits = BitReader(payload_of(unit)[1:])
+    """Return (seq_parameter_set_id, fields).
+
+    Raises:
+        TruncatedHeaderError: cut short, or a field is out of the range 7.4.2.1.1 gives it.
+    """
+    bits = BitReader(payload_of(unit[:_SPS_BYTES])[1:])
     profile = bits.u(8)
     bits.u(16)
     number = bits.ue()
@@ -59,6 +64,8 @@ def sequence_parameters(unit: bytes) -> tuple[int, SequenceParameters]:
         non_ref, top_to_bottom = bits.se(), bits.se()
         cycle = tuple(bits.se() for _ in range(min(bits.ue(), 255)))
     bits.ue(), bits.u(1), bits.ue(), bits.ue()
+    if number > 31 or frame_num_bits > 16 or order_type > 2 or lsb_bits > 16:
+        raise TruncatedHeaderError
     return number, SequenceParameters(
         separate, frame_num_bits, order_type, lsb_bits, always_zero, non_ref, top_to_bottom, cycle, bits.flag()
     )
@@ -74,8 +81,10 @@ def _skip_scaling_list(bits: BitReader, size: int) -> None:
 
 
 def picture_parameters(unit: bytes) -> tuple[int, PictureParameters]:
-    """Return (pic_parameter_set_id, fields)."""
+    """Return (pic_parameter_set_id, fields); raises as `sequence_parameters` does (7.4.2.2)."""
     bits = BitReader(payload_of(unit[:16])[1:])
     number, sequence = bits.ue(), bits.ue()
-    bits.u(1)
+    if number > 255 or sequence > 31:
+        raise TruncatedHeaderError
+    bits.u(1)  # entropy_coding_mode_flag
     return number, PictureParameters(sequence, bits.flag())

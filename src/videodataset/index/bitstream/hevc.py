@@ -14,8 +14,10 @@ _RASL = (8, 9)
 _RADL_OR_RASL = (6, 7, 8, 9)
 _BLA, _IDR, _CRA = (16, 17, 18), (19, 20), 21
 _VPS, _SPS, _PPS = 32, 33, 34
+_END_OF_SEQUENCE, _END_OF_BITSTREAM = 36, 37
 _LAST_SUB_LAYER_NON_REFERENCE = 14  # the even types up to it
 _SLICE_HEADER_BYTES = 40
+_SPS_BYTES = 256  # up to log2_max_pic_order_cnt_lsb_minus4; bounds the time a damaged set costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,6 @@ class _Picture:
     sequence: int
     extra_bits: int
     output_flag: bool
-    dependent_slices: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,9 @@ class HevcParser:
         self._sequences: dict[int, _Sequence] = {}
         self._pictures: dict[int, _Picture] = {}
         self._video_sequence = 0
-        self._previous = (
-            0  # PicOrderCntVal of the last picture of layer 0 that is no RASL, RADL or sub-layer non-reference
-        )
-        self._first = True
+        # PicOrderCntVal of prevTid0Pic: the last picture of layer 0, no RASL, RADL or sub-layer non-reference (8.3.1)
+        self._previous = 0
+        self._first = True  # the next picture is the first of the stream, or after an end of sequence
         self.set_extradata(extradata)
 
     @property
@@ -54,7 +54,8 @@ class HevcParser:
 
     def set_extradata(self, extradata: bytes) -> None:
         """Take hvcC (ISO/IEC 14496-15 8.3.3.1) or annex B parameter sets."""
-        if len(extradata) > 22 and extradata[0] == 1:
+        # As FFmpeg tells them apart: hvcC written before the standard was final has version 0.
+        if len(extradata) > 22 and (extradata[0] or extradata[1] or extradata[2] > 1):
             self.nal_length_size = (extradata[21] & 3) + 1
             at = 23
             for _ in range(extradata[22]):
@@ -87,10 +88,12 @@ class HevcParser:
         except TruncatedHeaderError:
             return  # a damaged set: pictures that name it will be unsure of their order
 
-    def packet(self, data: bytes, key_hint: bool) -> PacketInfo:
+    def packet(self, data: bytes | memoryview, key_hint: bool) -> PacketInfo:
         """See `Parser.packet`."""
+        data = bytes(data)
         kinds: list[int] = []
         first_slice = b""
+        ended = False
         for start, stop in nal_units(data, self.nal_length_size):
             if stop - start < 2 or _layer_id(data[start : start + 2]):
                 continue
@@ -101,12 +104,22 @@ class HevcParser:
                 kinds.append(kind)
             elif _VPS <= kind <= _PPS:
                 self._take_set(data[start:stop])
-        if not kinds or any(9 < kind < 16 for kind in kinds):
+            elif kind in (_END_OF_SEQUENCE, _END_OF_BITSTREAM):
+                if kinds:
+                    ended = True
+                else:
+                    self._first = True
+        if not kinds or any(9 < kind < 16 for kind in kinds):  # none, or reserved types
             return UNSURE
         kind = kinds[0]
         disposable = all(k <= _LAST_SUB_LAYER_NON_REFERENCE and k % 2 == 0 for k in kinds)
         layer = max(0, (first_slice[1] & 7) - 1)
-        order, shown = self._order(first_slice, kind, layer, disposable)
+        try:
+            order, shown = self._order(first_slice, kind, layer, disposable)
+        except TruncatedHeaderError:
+            return UNSURE
+        finally:
+            self._first = ended
         return PacketInfo(
             sync=kind >= _BLA[0],
             shown=shown,
@@ -117,29 +130,31 @@ class HevcParser:
         )
 
     def _order(self, unit: bytes, kind: int, layer: int, disposable: bool) -> tuple[tuple[int, int] | None, bool]:
-        """Return ((coded video sequence, PicOrderCntVal) by 8.3.1 or None, pic_output_flag)."""
+        """Return ((coded video sequence, PicOrderCntVal) by 8.3.1, pic_output_flag) from a slice header (7.3.6.1).
+
+        The order is None where the slice's parameter sets are missing.
+
+        Raises:
+            TruncatedHeaderError: the header ends early, or is not that of a picture's first slice.
+        """
         restarts = kind in _IDR or kind in _BLA or (kind == _CRA and self._first)
-        self._first = False
         if restarts:
             self._video_sequence += 1
-        try:
-            bits = BitReader(payload_of(unit)[2:])
-            if not bits.flag():  # first_slice_segment_in_pic_flag
-                return None, True
-            if kind >= _BLA[0]:
-                bits.u(1)
-            picture = self._pictures.get(bits.ue())
-            sequence = self._sequences.get(picture.sequence) if picture else None
-            if picture is None or sequence is None:
-                return None, True
-            bits.u(picture.extra_bits)
-            bits.ue()
-            shown = bits.flag() if picture.output_flag else True
-            if sequence.separate_planes:
-                bits.u(2)
-            count = 0 if kind in _IDR else self._count(bits.u(sequence.order_lsb_bits), sequence, restarts)
-        except TruncatedHeaderError:
+        bits = BitReader(payload_of(unit)[2:])
+        if not bits.flag():  # first_slice_segment_in_pic_flag
+            raise TruncatedHeaderError
+        if kind >= _BLA[0]:
+            bits.u(1)  # no_output_of_prior_pics_flag
+        picture = self._pictures.get(bits.ue())
+        sequence = self._sequences.get(picture.sequence) if picture else None
+        if picture is None or sequence is None:
             return None, True
+        bits.u(picture.extra_bits)
+        bits.ue()  # slice_type
+        shown = bits.flag() if picture.output_flag else True
+        if sequence.separate_planes:
+            bits.u(2)
+        count = 0 if kind in _IDR else self._count(bits.u(sequence.order_lsb_bits), sequence, restarts)
         if layer == 0 and kind not in _RADL_OR_RASL and not disposable:
             self._previous = count
         return (self._video_sequence, count), shown
@@ -164,7 +179,7 @@ def _layer_id(unit: bytes) -> int:
 
 def _sequence_parameters(unit: bytes) -> tuple[int, _Sequence]:
     """Read an SPS (7.3.2.2) up to the size of the picture order count; return (its number, fields)."""
-    bits = BitReader(payload_of(unit)[2:])
+    bits = BitReader(payload_of(unit[:_SPS_BYTES])[2:])
     bits.u(4)
     sub_layers = bits.u(3)
     bits.u(1)
@@ -181,12 +196,18 @@ def _sequence_parameters(unit: bytes) -> tuple[int, _Sequence]:
         for _ in range(4):
             bits.ue()
     bits.ue(), bits.ue()
-    return number, _Sequence(separate, bits.ue() + 4)
+    order_lsb_bits = bits.ue() + 4
+    if number > 15 or order_lsb_bits > 16:  # 7.4.3.2.1
+        raise TruncatedHeaderError
+    return number, _Sequence(separate, order_lsb_bits)
 
 
 def _picture_parameters(unit: bytes) -> tuple[int, _Picture]:
     """Read the first fields of a PPS (7.3.2.3); return (its number, fields)."""
     bits = BitReader(payload_of(unit[:16])[2:])
     number, sequence = bits.ue(), bits.ue()
-    dependent, output = bits.flag(), bits.flag()
-    return number, _Picture(sequence, bits.u(3), output, dependent)
+    if number > 63 or sequence > 15:  # 7.4.3.3.1
+        raise TruncatedHeaderError
+    bits.u(1)  # dependent_slice_segments_enabled_flag
+    output = bits.flag()
+    return number, _Picture(sequence, bits.u(3), output)

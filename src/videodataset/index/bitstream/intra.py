@@ -1,4 +1,4 @@
-"""Codecs whose every picture stands alone: MJPEG, ProRes, FFV1 with intra frames, and the like."""
+"""Codecs whose every picture stands alone: MJPEG, ProRes, DNxHD, and the like."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ class IntraParser:
     def set_extradata(self, extradata: bytes) -> None:
         """Nothing in it matters here."""
 
-    def packet(self, data: bytes, key_hint: bool) -> PacketInfo:
-        """Every packet is a sync picture nobody refers to; shown in decode order."""
+    def packet(self, data: bytes | memoryview, key_hint: bool) -> PacketInfo:
+        """Every packet is a sync picture nobody refers to."""
         return _ALONE

@@ -12,7 +12,8 @@ from videodataset.index.bitstream.intra import IntraParser
 from videodataset.index.bitstream.mpeg4 import Mpeg4Parser
 from videodataset.index.bitstream.mpeg12 import Mpeg12Parser
 from videodataset.index.bitstream.packet_info import PacketInfo
-from videodataset.index.bitstream.vpx import Vp8Parser, Vp9Parser
+from videodataset.index.bitstream.vp8 import Vp8Parser
+from videodataset.index.bitstream.vp9 import Vp9Parser
 
 
 class Parser(Protocol):
@@ -32,7 +33,7 @@ class Parser(Protocol):
     def set_extradata(self, extradata: bytes) -> None:
         """Take a new codec configuration, as containers give in the middle of a stream."""
 
-    def packet(self, data: bytes, key_hint: bool) -> PacketInfo:
+    def packet(self, data: bytes | memoryview, key_hint: bool) -> PacketInfo:
         """Read the headers of the next packet; `key_hint` is the container's key flag."""
 
 
@@ -50,5 +51,6 @@ def make_parser(codec_name: str, extradata: bytes | None, intra_only: bool) -> P
         "mpeg1video": lambda: Mpeg12Parser(data),
         "mpeg2video": lambda: Mpeg12Parser(data),
         "mpeg4": lambda: Mpeg4Parser(data),
+        "mjpeg": IntraParser,
     }
     return makers[codec_name]() if codec_name in makers else None
