@@ -72,7 +72,7 @@ class OpenCV:
     package = "opencv-python-headless"
 
     def __init__(self, path: str) -> None:
-        os.environ["OPENCV_FFMPEG_CAPTURE_OPTIONS"] = "threads;1"
+        os.environ["OPENCV_FFMPEG_THREADS"] = "1"
         import cv2
 
         cv2.setNumThreads(1)
@@ -82,13 +82,16 @@ class OpenCV:
             raise RuntimeError("cannot be opened")
 
     def frame(self, number: int) -> Any:
-        self._capture.set(self._cv2.CAP_PROP_POS_FRAMES, number)
+        self._go_to(number)
         return self._next()
 
     def clip(self, start: int, stop: int) -> Any:
-        if int(self._capture.get(self._cv2.CAP_PROP_POS_FRAMES)) != start:
-            self._capture.set(self._cv2.CAP_PROP_POS_FRAMES, start)
+        self._go_to(start)
         return torch.stack([self._next() for _ in range(start, stop)])
+
+    def _go_to(self, number: int) -> None:
+        if int(self._capture.get(self._cv2.CAP_PROP_POS_FRAMES)) != number:
+            self._capture.set(self._cv2.CAP_PROP_POS_FRAMES, number)
 
     def _next(self) -> torch.Tensor:
         read, frame = self._capture.read()
@@ -118,7 +121,7 @@ class PlainPyAV:
 
     def clip(self, start: int, stop: int) -> Any:
         if start != self._next:
-            self._container.seek(self._times[start], stream=self._stream)
+            self._container.seek(self._times[start] or 0, stream=self._stream)
             self._frames = self._container.decode(self._stream)
         out: list[np.ndarray[Any, Any]] = []
         while len(out) < stop - start:
@@ -140,6 +143,10 @@ READERS: dict[str, Any] = {
 
 def version_of(name: str) -> str | None:
     """Return the installed version, None where the library is not installed."""
+    if name == "videodataset":
+        import videodataset
+
+        return videodataset.__version__
     try:
         return version(READERS[name].package)
     except ModuleNotFoundError:

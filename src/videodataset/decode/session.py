@@ -43,8 +43,10 @@ class Session:
         """Whether this picture is here, or comes when feeding goes on."""
         index = self.index
         if picture < self.next:
-            return picture in self._frames or picture in self._inside
-        return bool(index.start[picture] >= self.start and index.layer[picture] <= self._left_out_layer)
+            return picture in self._frames or (self._context is not None and picture in self._inside)
+        return self._context is not None and bool(
+            index.start[picture] >= self.start and index.layer[picture] <= self._left_out_layer
+        )
 
     def feed(self, picture: int, payloads: Sequence[bytes | memoryview]) -> None:
         """Feed the packets of a picture; those between the last one and this one are left out."""
@@ -81,6 +83,8 @@ class Session:
 
     def finish(self) -> None:
         """Make every picture come out, and give the context back: nothing can be fed any more."""
+        if self._context is None:
+            return
         try:
             for frame in self._context.decode(None):
                 self._take(frame)
@@ -91,9 +95,10 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Give the context back as it is."""
-        contexts.give_back(self.index.info, self._context)
-        self._context = None
+        """Give the context back as it is; frames that came out can still be popped."""
+        if self._context is not None:
+            contexts.give_back(self.index.info, self._context)
+            self._context = None
 
     def pop(self, picture: int) -> Any | None:
         """Return a picture's frame, or None while it may still come.
