@@ -14,7 +14,8 @@ import numpy.typing as npt
 from av.video.reformatter import VideoReformatter
 
 from videodataset.convert.color import UNSPECIFIED_MATRIX, ColorDescription, color_description
-from videodataset.convert.layout import PlanarLayout, planar_layout, plane_samples
+from videodataset.convert.crop import Crop, coded_crop
+from videodataset.convert.layout import PlanarLayout, full_size, planar_layout, plane_samples
 from videodataset.convert.swscale import scale_to_rgb
 from videodataset.errors import UnsupportedVideoError
 from videodataset.index.model import Orientation, StreamInfo
@@ -22,30 +23,39 @@ from videodataset.index.model import Orientation, StreamInfo
 _SWSCALE_FORMATS = frozenset(("yuv420p", "yuvj420p", "yuv422p", "yuvj422p"))
 _PACKED_RGB = frozenset(("rgb24", "bgr24", "rgba", "bgra", "argb", "abgr", "rgb0", "bgr0", "0rgb", "0bgr"))
 
+#: The formula is evaluated on so many pixels at a time: its intermediate values then stay in the processor's cache.
+_BAND_PIXELS = 1 << 15
+
 RgbArray = npt.NDArray[np.uint8]
 
 
-def to_rgb(frame: Any, info: StreamInfo, name: str, out: RgbArray | None = None) -> RgbArray:
-    """Convert one decoded picture, turned as the display matrix says.
+def to_rgb(frame: Any, info: StreamInfo, name: str, out: RgbArray | None = None, crop: Crop | None = None) -> RgbArray:
+    """Convert one decoded picture, or a part of it, turned as the display matrix says.
+
+    Only the part is read and converted, up to whole chroma samples and swscale's groups of pixels; the values are
+    those of the whole picture, cropped.
 
     Args:
         frame: an `av.VideoFrame`.
         info: the stream; its colour tags serve where the picture itself has none.
         name: the source, for messages.
-        out: uint8 (H, W, 3), displayed size, to write to; None gives a new array.
+        out: uint8 (H, W, 3), of the displayed size or the crop's, to write to; None gives a new array.
+        crop: (top, left, height, width) in pixels of the displayed picture; None is all of it.
 
     Returns:
         uint8 (H, W, 3): `out`, or an array of its own memory.
 
     Raises:
         UnsupportedVideoError: a pixel format or colour matrix without a conversion.
+        ValueError: the crop is empty or reaches outside the picture.
     """
     pixel_format = frame.format.name
     turned = info.orientation != Orientation()
-    shape = (frame.height, frame.width, 3)
-    target = np.empty(shape, np.uint8) if out is None or turned else out
+    region = coded_crop(crop, (frame.height, frame.width), info.orientation, name)
+    top, left, height, width = region
+    target = np.empty((height, width, 3), np.uint8) if out is None or turned else out
     if pixel_format in _PACKED_RGB:
-        target[:] = _packed_rgb(frame)
+        target[:] = _packed_rgb(frame)[top : top + height, left : left + width]
     else:
         color = color_description(
             info.color_matrix if frame.colorspace == UNSPECIFIED_MATRIX else frame.colorspace,
@@ -54,14 +64,14 @@ def to_rgb(frame: Any, info: StreamInfo, name: str, out: RgbArray | None = None)
             name,
         )
         if pixel_format in _SWSCALE_FORMATS and frame.height % 2 == 0:
-            scale_to_rgb(frame, color, target)
+            scale_to_rgb(frame, color, target, region)
         else:
             layout = planar_layout(pixel_format)
             if layout is None:
                 raise UnsupportedVideoError(
                     f"{name}: pixel format {pixel_format} has no conversion to RGB. Re-encode with -pix_fmt yuv420p."
                 )
-            _formula(frame, layout, color, target)
+            _formula(frame, layout, color, target, region)
     if not turned:
         return target
     if out is None:
@@ -70,15 +80,15 @@ def to_rgb(frame: Any, info: StreamInfo, name: str, out: RgbArray | None = None)
     return out
 
 
-def oriented(rgb: RgbArray, orientation: Orientation) -> RgbArray:
-    """Return (H, W, 3) turned and mirrored to the displayed picture, as a view."""
+def oriented(picture: npt.NDArray[Any], orientation: Orientation) -> npt.NDArray[Any]:
+    """Return (H, W) or (H, W, channels) turned and mirrored to the displayed picture, as a view."""
     if orientation.transpose:
-        rgb = rgb.swapaxes(0, 1)
+        picture = picture.swapaxes(0, 1)
     if orientation.flip_x:
-        rgb = rgb[:, ::-1]
+        picture = picture[:, ::-1]
     if orientation.flip_y:
-        rgb = rgb[::-1]
-    return rgb
+        picture = picture[::-1]
+    return picture
 
 
 def _packed_rgb(frame: Any) -> RgbArray:
@@ -89,34 +99,33 @@ def _packed_rgb(frame: Any) -> RgbArray:
     return np.ndarray((frame.height, frame.width, 3), np.uint8, lines, strides=(plane.line_size, 3, 1))
 
 
-def _formula(frame: Any, layout: PlanarLayout, color: ColorDescription, out: RgbArray) -> None:
+def _formula(frame: Any, layout: PlanarLayout, color: ColorDescription, out: RgbArray, crop: Crop) -> None:
     """The definition in `color`, in float32: at most 1 code off the float64 one, in the last rounding."""
-    planes = [plane_samples(frame, k, layout) for k in range(1 if layout.kind == "gray" else 3)]
+    planes = [plane_samples(frame, number, layout) for number in range(1 if layout.kind == "gray" else 3)]
+    top, left, height, width = crop
+    step = max(1, _BAND_PIXELS // width)
+    for row in range(0, height, step):
+        band = (top + row, left, min(step, height - row), width)
+        _formula_band([full_size(plane, k, layout, band) for k, plane in enumerate(planes)], layout, color, out[row:])
+
+
+def _formula_band(
+    samples: list[npt.NDArray[np.generic]], layout: PlanarLayout, color: ColorDescription, out: RgbArray
+) -> None:
+    first, *chroma = (plane.astype(np.float32) for plane in samples)
     if layout.kind == "gbr":
-        green, blue, red = (plane.astype(np.float32) * np.float32(255 / (2**layout.depth - 1)) for plane in planes)
+        green, blue, red = (plane * np.float32(255 / (2**layout.depth - 1)) for plane in (first, *chroma))
     else:
         luma_offset, luma_span, middle, chroma_span = color.spans(layout.depth)
-        luma = (planes[0].astype(np.float32) - np.float32(luma_offset)) * np.float32(255 / luma_span)
+        luma = (first - np.float32(luma_offset)) * np.float32(255 / luma_span)
         if layout.kind == "gray":
             red = green = blue = luma
         else:
             scale = np.float32(255 / chroma_span)
-            cb, cr = (
-                _full_size((plane.astype(np.float32) - np.float32(middle)) * scale, luma.shape, layout)
-                for plane in planes[1:]
-            )
+            cb, cr = ((plane - np.float32(middle)) * scale for plane in chroma)
             kr, kb = color.luma_weights
             red = luma + np.float32(2 * (1 - kr)) * cr
             blue = luma + np.float32(2 * (1 - kb)) * cb
             green = (luma - np.float32(kr) * red - np.float32(kb) * blue) * np.float32(1 / (1 - kr - kb))
     for channel, values in enumerate((red, green, blue)):
-        out[..., channel] = np.clip(np.rint(values), 0, 255)
-
-
-def _full_size(
-    chroma: npt.NDArray[np.float32], shape: tuple[int, ...], layout: PlanarLayout
-) -> npt.NDArray[np.float32]:
-    for axis, shift in ((0, layout.chroma_shift_y), (1, layout.chroma_shift_x)):
-        if shift:
-            chroma = chroma.repeat(1 << shift, axis=axis)
-    return chroma[: shape[0], : shape[1]]
+        out[: len(values), :, channel] = np.clip(np.rint(values), 0, 255)

@@ -36,6 +36,8 @@ def planar_layout(pixel_format: str) -> PlanarLayout | None:
     components = video_format.components
     if kind is None or pixel_format.endswith("be") or "f" in pixel_format.removeprefix(kind):
         return None
+    if "msb" in pixel_format:  # samples in the high bits
+        return None
     if len({c.plane for c in components}) != len(components) or len({c.bits for c in components}) != 1:
         return None
     depth = components[0].bits
@@ -55,3 +57,27 @@ def plane_samples(frame: Any, number: int, layout: PlanarLayout) -> npt.NDArray[
     width, height = -(-frame.width >> shift_x), -(-frame.height >> shift_y)
     pitch = plane.line_size
     return np.ndarray((height, width), dtype, lines, strides=(pitch, dtype.itemsize))
+
+
+def full_size(
+    plane: npt.NDArray[np.generic], number: int, layout: PlanarLayout, crop: tuple[int, int, int, int]
+) -> npt.NDArray[np.generic]:
+    """Return a part of one plane at the size of the picture, chroma repeated (nearest).
+
+    Args:
+        plane: all samples of the plane, (height, width) as `plane_samples` gives them.
+        number: which plane it is; 1 and 2 are chroma.
+        layout: of the picture.
+        crop: (top, left, height, width) in pixels of the decoded picture, inside it.
+
+    Returns:
+        (height, width) of the crop: a view where nothing is repeated.
+    """
+    top, left, height, width = crop
+    shift_x, shift_y = (layout.chroma_shift_x, layout.chroma_shift_y) if number in (1, 2) else (0, 0)
+    part = plane[top >> shift_y : -(-(top + height) >> shift_y), left >> shift_x : -(-(left + width) >> shift_x)]
+    for axis, shift in ((0, shift_y), (1, shift_x)):
+        if shift:
+            part = part.repeat(1 << shift, axis=axis)
+    row, column = top - (top >> shift_y << shift_y), left - (left >> shift_x << shift_x)
+    return part[row : row + height, column : column + width]

@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from videodataset.convert.color import ColorDescription
+from videodataset.convert.crop import Crop
+from videodataset.convert.layout import planar_layout
 
 _BILINEAR = 2  # SWS_BILINEAR; without scaling any flag gives the same, but it chooses the fast path
 _UNITY = 1 << 16  # contrast and saturation, 16.16 fixed point
@@ -75,19 +77,40 @@ class _Context:
         if getattr(self, "_pointer", None):
             _library.free_context(self._pointer)
 
-    def scale(self, frame: Any, out: npt.NDArray[np.uint8]) -> None:
+    def scale(self, frame: Any, out: npt.NDArray[np.uint8], top: int, left: int, rows: int) -> None:
+        """Convert `rows` rows from (top, left), which lie on whole chroma samples, at the width of this context."""
+        layout = planar_layout(frame.format.name)
+        assert layout is not None
         for number, plane in enumerate(frame.planes):
-            self._planes[number], self._pitches[number] = plane.buffer_ptr, plane.line_size
+            shift_x, shift_y = (layout.chroma_shift_x, layout.chroma_shift_y) if number else (0, 0)
+            self._planes[number] = plane.buffer_ptr + (top >> shift_y) * plane.line_size + (left >> shift_x)
+            self._pitches[number] = plane.line_size
         self._out[0], self._out_pitch[0] = out.ctypes.data, out.strides[0]
-        _library.scale(self._pointer, self._planes, self._pitches, 0, frame.height, self._out, self._out_pitch)
+        # To swscale these are the first rows of a picture: a slice may begin at the top only.
+        _library.scale(self._pointer, self._planes, self._pitches, 0, rows, self._out, self._out_pitch)
 
 
-def scale_to_rgb(frame: Any, color: ColorDescription, out: npt.NDArray[np.uint8]) -> None:
-    """Write a planar 8-bit `av.VideoFrame` as RGB into `out`, uint8 (H, W, 3), rows of packed pixels."""
+def scale_to_rgb(frame: Any, color: ColorDescription, out: npt.NDArray[np.uint8], crop: Crop | None = None) -> None:
+    """Write a planar 8-bit `av.VideoFrame` of even height, or a part of it, as RGB.
+
+    A part is widened to whole pairs of rows and to the groups of pixels that the vector code would also form in the
+    whole picture, so that every pixel gets the same value either way.
+
+    Args:
+        frame: the picture.
+        color: what its samples mean.
+        out: uint8 (H, W, 3), rows of packed pixels, of the size of the crop.
+        crop: (top, left, height, width) in coded coordinates, inside the picture; None is all of it.
+    """
+    top, left, height, width = crop or (0, 0, frame.height, frame.width)
+    first_row, first_column = top - top % 2, left - left % _GROUP_PIXELS
+    rows = top + height + (top + height) % 2 - first_row
+    room = -(-(left + width) // _GROUP_PIXELS) * _GROUP_PIXELS - first_column
+    columns = min(room, frame.width - first_column)
     known: OrderedDict[tuple[Any, ...], _Context] | None = getattr(_local, "contexts", None)
     if known is None:
         known = _local.contexts = OrderedDict()
-    key = (frame.width, frame.height, frame.format.name, color)
+    key = (columns, frame.height, frame.format.name, color)
     context = known.get(key)
     if context is None:
         context = known[key] = _Context(*key)
@@ -95,9 +118,10 @@ def scale_to_rgb(frame: Any, color: ColorDescription, out: npt.NDArray[np.uint8]
             known.popitem(last=False)
     else:
         known.move_to_end(key)
-    if frame.width % _GROUP_PIXELS == 0:
-        context.scale(frame, out)
+    if (rows, room) == (height, width):
+        context.scale(frame, out, first_row, first_column, rows)
     else:
-        roomy = np.empty((frame.height, -(-frame.width // _GROUP_PIXELS) * _GROUP_PIXELS, 3), np.uint8)
-        context.scale(frame, roomy)
-        out[:] = roomy[:, : frame.width]
+        roomy = np.empty((rows, room, 3), np.uint8)
+        context.scale(frame, roomy, first_row, first_column, rows)
+        row, column = top - first_row, left - first_column
+        out[:] = roomy[row : row + height, column : column + width]
