@@ -29,7 +29,10 @@ LAYOUTS = {
     "yuv422p10le": (1, 0, 10),
     "yuv444p10le": (0, 0, 10),
     "yuv420p12le": (1, 1, 12),
+    "yuv422p12le": (1, 0, 12),
+    "yuv444p12le": (0, 0, 12),
     "gray": (0, 0, 8),
+    "gray12le": (0, 0, 12),
 }
 #: FFmpeg's AVColorSpace -> (Kr, Kb); not tagged is BT.601
 COEFFICIENTS = {1: (0.2126, 0.0722), 2: (0.299, 0.114), 5: (0.299, 0.114), 6: (0.299, 0.114), 9: (0.2627, 0.0593)}
@@ -57,7 +60,7 @@ def formula(planes: list[Array], pix_fmt: str, colorspace: int, color_range: int
     samples = [plane.astype(np.float64) for plane in planes]
     height, width = samples[0].shape
     luma = samples[0] / (2**depth - 1) if full else (samples[0] - 16 * one) / (219 * one)
-    if pix_fmt == "gray":
+    if pix_fmt.startswith("gray"):
         return 255 * np.clip(np.stack([luma] * 3, axis=-1), 0, 1)
     scale = 2**depth - 1 if full else 224 * one
     blue, red = (

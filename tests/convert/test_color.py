@@ -2,47 +2,29 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import av
 import numpy as np
 import pytest
+from pictures import (
+    BT601,
+    BT709,
+    BT2020,
+    FULL,
+    LIMITED,
+    UNKNOWN_RANGE,
+    UNTAGGED,
+    chroma_edges,
+    frame_of,
+    planes_and_frame,
+    stream,
+)
 
 from reference import FAST_PATH, LAYOUTS, formula
 from videodataset.convert import to_rgb
 from videodataset.errors import UnsupportedVideoError
 from videodataset.index import Orientation
-from videodataset.index.model import StreamInfo
-
-UNTAGGED, BT709, BT601, BT2020 = 2, 1, 6, 9
-UNKNOWN_RANGE, LIMITED, FULL = 0, 1, 2
-
-
-def stream(**changes: Any) -> StreamInfo:
-    """An untagged stream."""
-    facts: dict[str, Any] = dict.fromkeys(StreamInfo.__dataclass_fields__)
-    facts.update(color_matrix=UNTAGGED, color_range=UNKNOWN_RANGE, orientation=Orientation(), time_base=Fraction(1, 25))
-    return StreamInfo(**{**facts, **changes})
-
-
-def planes_and_frame(
-    pix_fmt: str, width: int, height: int, colorspace: int = UNTAGGED, color_range: int = UNKNOWN_RANGE, seed: int = 0
-) -> tuple[list[np.ndarray], av.VideoFrame]:
-    """Random samples over all codes, and the frame that holds them."""
-    rng = np.random.default_rng(seed)
-    shift_x, shift_y, depth = LAYOUTS[pix_fmt]
-    frame = av.VideoFrame(width, height, pix_fmt)
-    planes = []
-    for k, plane in enumerate(frame.planes):
-        shape = (-(-height >> shift_y), -(-width >> shift_x)) if k else (height, width)
-        samples = rng.integers(0, 2**depth, shape).astype(np.uint8 if depth == 8 else "<u2")
-        rows = np.zeros((plane.height, plane.line_size), np.uint8)
-        rows[: shape[0], : shape[1] * samples.itemsize] = samples.view(np.uint8)
-        plane.update(rows.tobytes())
-        planes.append(samples)
-    frame.colorspace, frame.color_range = colorspace, color_range
-    return planes, frame
 
 
 @pytest.mark.parametrize("color_range", [UNKNOWN_RANGE, LIMITED, FULL])
@@ -70,6 +52,22 @@ def test_sizes(pix_fmt: str, size: tuple[int, int]) -> None:
     error = np.abs(got - formula(planes, pix_fmt, UNTAGGED, UNKNOWN_RANGE))
     assert got.shape == (size[1], size[0], 3)
     assert error.max() <= (3 if pix_fmt in FAST_PATH else 1)
+
+
+@pytest.mark.parametrize("size", [(64, 48), (65, 49), (66, 50)])
+@pytest.mark.parametrize("color_range", [UNKNOWN_RANGE, FULL])
+@pytest.mark.parametrize("colorspace", [UNTAGGED, BT601, BT709, BT2020])
+@pytest.mark.parametrize("pix_fmt", LAYOUTS)
+def test_chroma_edges(pix_fmt: str, colorspace: int, color_range: int, size: tuple[int, int]) -> None:
+    """Chroma is repeated: where it jumps, no colour lies between the two sides."""
+    planes = chroma_edges(pix_fmt, *size)
+    got = to_rgb(frame_of(planes, pix_fmt, colorspace, color_range), stream(), "a video")
+    error = np.abs(got - formula(planes, pix_fmt, colorspace, color_range))
+    if pix_fmt in FAST_PATH and size[1] % 2 == 0:
+        assert error.max() <= 3
+        assert error.mean() < 1
+    else:
+        assert error.max() <= 1
 
 
 @pytest.mark.parametrize("pix_fmt", sorted(FAST_PATH))
