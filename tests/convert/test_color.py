@@ -137,6 +137,27 @@ def test_orientation(orientation: Orientation, turn: Any, pix_fmt: str) -> None:
         assert np.array_equal(got, want)
 
 
+@pytest.mark.parametrize("orientation", [Orientation(), Orientation(transpose=True)])
+@pytest.mark.parametrize("pix_fmt", ["yuv420p", "yuv444p"])
+def test_out_may_have_any_strides_but_no_other_shape(pix_fmt: str, orientation: Orientation) -> None:
+    _, frame = planes_and_frame(pix_fmt, 64, 48)
+    info = stream(orientation=orientation)
+    want = to_rgb(frame, info, "a video")
+    height, width, _ = want.shape
+    for out in (
+        np.zeros((3, height, width), np.uint8).transpose(1, 2, 0),
+        np.zeros((height, width + 9, 4), np.uint8)[:, 5:-4, :3],
+        np.zeros((height, width + 9, 3), np.uint8)[:, 5:-4],
+    ):
+        assert to_rgb(frame, info, "a video", out=out) is out
+        assert np.array_equal(out, want)
+        out[:] = 0
+        assert not out.base.any(), "written outside"
+    for wrong in (np.zeros((height, width - 1, 3), np.uint8), np.zeros((height, width, 3), np.int8)):
+        with pytest.raises(ValueError, match=rf"a video: out must be uint8 \({height}, {width}, 3\), got"):
+            to_rgb(frame, info, "a video", out=wrong)
+
+
 def test_unknown_matrix_is_refused_by_name() -> None:
     _, frame = planes_and_frame("yuv444p", 16, 16, colorspace=14)
     with pytest.raises(UnsupportedVideoError, match=r"a video.*14"):

@@ -1,4 +1,4 @@
-"""torchvision's own resize, the reference; None where torchvision is not installed.
+"""torchvision's own resize, the reference; None where torchvision, or what it needs, is not installed.
 
 Of torchvision only Python code over torch's operators is used. A torchvision built for another variant of the same
 torch (CUDA beside CPU) loads without its compiled operators, but declares fakes for two of them and fails there, so
@@ -7,6 +7,7 @@ these are declared first.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import warnings
 from typing import Any
@@ -21,7 +22,7 @@ def load() -> Any | None:
     """`torchvision.transforms.v2.functional`, or None."""
     if importlib.util.find_spec("torchvision") is None:
         return None
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), contextlib.suppress(ModuleNotFoundError):
         warnings.simplefilter("ignore")  # of compiled parts that cannot be loaded
         try:
             from torchvision.transforms.v2 import functional
@@ -33,4 +34,5 @@ def load() -> Any | None:
                 library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
             _declared.append(library)
             from torchvision.transforms.v2 import functional
-    return functional
+        return functional
+    return None

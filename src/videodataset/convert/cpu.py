@@ -39,7 +39,7 @@ def to_rgb(frame: Any, info: StreamInfo, name: str, out: RgbArray | None = None,
         frame: an `av.VideoFrame`.
         info: the stream; its colour tags serve where the picture itself has none.
         name: the source, for messages.
-        out: uint8 (H, W, 3), of the displayed size or the crop's, to write to; None gives a new array.
+        out: uint8 (H, W, 3), of the displayed size or the crop's, to write to, of any strides; None gives a new array.
         crop: (top, left, height, width) in pixels of the displayed picture; None is all of it.
 
     Returns:
@@ -47,13 +47,18 @@ def to_rgb(frame: Any, info: StreamInfo, name: str, out: RgbArray | None = None,
 
     Raises:
         UnsupportedVideoError: a pixel format or colour matrix without a conversion.
-        ValueError: the crop is empty or reaches outside the picture.
+        ValueError: the crop is empty or reaches outside the picture, or `out` has another shape or dtype.
     """
     pixel_format = frame.format.name
     turned = info.orientation != Orientation()
     region = coded_crop(crop, (frame.height, frame.width), info.orientation, name)
     top, left, height, width = region
-    target = np.empty((height, width, 3), np.uint8) if out is None or turned else out
+    shape = (width, height, 3) if info.orientation.transpose else (height, width, 3)
+    if out is not None and (out.shape != shape or out.dtype != np.uint8):
+        raise ValueError(f"{name}: out must be uint8 {shape}, got {out.dtype} {out.shape}")
+    # swscale writes rows of packed pixels.
+    direct = out is not None and not turned and out.strides[1:] == (3, 1)
+    target = out if out is not None and direct else np.empty((height, width, 3), np.uint8)
     if pixel_format in _PACKED_RGB:
         target[:] = _packed_rgb(frame)[top : top + height, left : left + width]
     else:
@@ -72,11 +77,12 @@ def to_rgb(frame: Any, info: StreamInfo, name: str, out: RgbArray | None = None,
                     f"{name}: pixel format {pixel_format} has no conversion to RGB. Re-encode with -pix_fmt yuv420p."
                 )
             _formula(frame, layout, color, target, region)
-    if not turned:
+    if out is None and not turned:
         return target
     if out is None:
         return np.ascontiguousarray(oriented(target, info.orientation))
-    out[:] = oriented(target, info.orientation)
+    if not direct:
+        out[:] = oriented(target, info.orientation)
     return out
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from videodataset.convert.resize import resize
@@ -55,9 +56,7 @@ def finish(frames: torch.Tensor, transform: Transform, out: torch.Tensor | None 
     return out
 
 
-def _placed(
-    resized: torch.Tensor, placement: Placement, transform: Transform
-) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+def _placed(resized: torch.Tensor, placement: Placement, transform: Transform) -> npt.NDArray[np.uint8]:
     """Cut the middle out of a resized frame, or put a frame round it; uint8 (h, w, 3)."""
     pixels = resized.numpy()
     height, width = placement.output

@@ -29,7 +29,8 @@ def resize(
     """
     if frame.shape[:2] == size:
         return frame
-    batch = frame.permute(2, 0, 1)[None]  # to torch: NCHW in channels_last
+    # To torch: NCHW in channels_last. The new dimension comes first: its stride also tells torch the layout.
+    batch = frame[None].permute(0, 3, 1, 2)
     if interpolation == "bilinear" and size[1] > 1:
         pixels = F.interpolate(batch, size, mode="bilinear", antialias=True)
     else:
