@@ -11,14 +11,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ from rich.table import Table
 
 from benchmarks.clips import ENCODES, digest, make_clip
 from benchmarks.readers import READERS, Reader, version_of
+from benchmarks.record import facts_of_the_run
 
 OURS = "videodataset"
 _CHECKED_FRAMES = 20
@@ -214,38 +213,6 @@ def import_seconds() -> float:
     return round(statistics.median(times), 3)
 
 
-def facts_of_the_run() -> dict[str, Any]:
-    """Command, date, machine and versions."""
-    import av
-
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":")[1].strip() for line in lines if "model name" in line]
-    return {
-        "command": " ".join(["python -m benchmarks.random_access", *sys.argv[1:]]),
-        "date": time.strftime("%Y-%m-%d"),
-        "commit": _first_line("git", "describe", "--always", "--dirty"),
-        "machine": {
-            "processor": names[0] if names else platform.processor(),
-            "cores": os.cpu_count(),
-            "python": platform.python_version(),
-        },
-        "versions": {name: version_of(name) for name in READERS}
-        | {
-            "torch": version("torch"),
-            "FFmpeg of PyAV": av.ffmpeg_version_info,
-            "ffmpeg": _first_line("ffmpeg", "-version"),
-        },
-    }
-
-
-def _first_line(*command: str) -> str | None:
-    try:
-        return subprocess.check_output(command, text=True, stderr=subprocess.DEVNULL).splitlines()[0]
-    except (OSError, subprocess.CalledProcessError, IndexError):
-        return None
-
-
 def show(results: dict[str, Any], libraries: list[str], console: Console) -> None:
     """Print one table: frames per second, and in brackets this library's rate over it."""
     table = Table(title="Frames per second, one thread (this library's rate over it)")
@@ -287,7 +254,11 @@ def main() -> None:
         console.print(f"{name} is not installed and is left out")
         options.libraries.remove(name)
     results = {encode: measure(encode, options, console) for encode in options.encodes}
-    record = {**facts_of_the_run(), "import_seconds_after_torch": import_seconds(), "results": results}
+    record = {
+        **facts_of_the_run("benchmarks.random_access"),
+        "import_seconds_after_torch": import_seconds(),
+        "results": results,
+    }
     show(results, options.libraries, console)
     for encode, each in results.items():
         console.print(f"{encode}: {each['opening']} {each['frames_checked']['errors'] or ''}", highlight=False)

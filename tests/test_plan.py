@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clips import CLIPS, ClipStore
+from engines import decode_planes
 from reference import planes_of
-from videodataset.decode.cpu import decode_runs
 from videodataset.index import Orientation, VideoIndex, build_index
 from videodataset.index.model import DISPOSABLE, LEADING, SYNC, StreamInfo
 from videodataset.index.order import presentation_order, start_pictures, sync_before
-from videodataset.plan import Run, plan_runs
+from videodataset.plan import Run, may_be_built_on, plan_runs
 from videodataset.storage import open_storage
 
 INFO = StreamInfo(
@@ -130,6 +130,17 @@ def test_sync_before() -> None:
     assert sync_before(np.array([SYNC, 0, 0, SYNC, 0], np.uint8)).tolist() == [0, 0, 0, 3, 3]
 
 
+@given(data=st.data(), index=streams())
+@settings(max_examples=200, deadline=None)
+def test_what_is_fed_for_a_picture_is_what_damage_spreads_from(data: st.DataObject, index: VideoIndex) -> None:
+    """Apart from the sync picture, which is always fed, and leading ones of that picture, to which nothing refers."""
+    picture = data.draw(st.sampled_from(index.presentation.tolist()))
+    (run,) = plan_runs(index, [picture])
+    for earlier in range(run.pictures[0] + 1, picture):
+        if not index.flags[earlier] & LEADING:
+            assert (earlier in run.pictures) == may_be_built_on(index, picture, earlier)
+
+
 def full_decode(path: Path, stream_index: int) -> dict[int, list[np.ndarray[Any, Any]]]:
     """Every picture by its number in decode order, from one decoder fed with every packet."""
     with av.open(str(path)) as container:
@@ -156,10 +167,9 @@ def test_leaving_pictures_out_changes_no_bit(name: str, clip: ClipStore) -> None
     want = full_decode(path, index.info.stream_index)
     left_out = 0
     for picture in index.presentation.tolist():
-        got: dict[int, list[np.ndarray[Any, Any]]] = {}
         runs = plan_runs(index, [picture])
         left_out += sum(run.span - len(run.pictures) for run in runs)
-        decode_runs(open_storage(path), index, runs, lambda p, frame, got=got: got.__setitem__(p, planes_of(frame)))
+        got = decode_planes(open_storage(path), index, runs)
         assert list(got) == [picture]
         assert all(np.array_equal(a, b) for a, b in zip(got[picture], want[picture], strict=True)), f"picture {picture}"
     if any(index.flags & DISPOSABLE) and len(index) > 2 and not all(index.flags & (DISPOSABLE | SYNC)):

@@ -2,6 +2,8 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
+from videodataset.convert import Transform
+from videodataset.data import BaseVideoDataset, DataLoader, FrameRef, PendingFrames, collate, decode
 from videodataset.errors import (
     DamagedVideoError,
     ForkedCudaError,
@@ -22,18 +24,25 @@ except PackageNotFoundError:  # run from a source tree that is not installed
     __version__ = "0+unknown"
 
 __all__ = [
+    "BaseVideoDataset",
     "CpuFallbackStatus",
     "DamagedVideoError",
+    "DataLoader",
     "ForkedCudaError",
     "Frame",
     "FrameBatch",
     "FrameIndexError",
+    "FrameRef",
     "NoVideoStreamError",
     "NvdecUnavailableError",
+    "PendingFrames",
+    "Transform",
     "UnreadableVideoError",
     "UnsupportedVideoError",
     "VideoDatasetError",
     "VideoDecoder",
     "VideoStreamMetadata",
     "__version__",
+    "collate",
+    "decode",
 ]

@@ -4,8 +4,8 @@ The task: from two frames of a video, tell whether they are close in time or far
 network must learn what moves, and the loss of a coin toss is ln 2 = 0.693. It learns from the first half of each video
 and is measured on the second; no frame is in both.
 
-Afterwards some steps are run with frames from `vd.VideoDecoder` and from plain PyAV in turns: the same samples, data
-loader and network, so that both meet the same machine.
+Afterwards some steps are run with `vd.DataLoader` and with torch's over plain PyAV in turns: the same samples, workers
+and network, so that both meet the same machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import av
 import numpy as np
@@ -64,80 +64,60 @@ class DemoResults:
         return asdict(self)
 
 
-class Reader(Protocol):
-    """Frames of one video by number."""
-
-    def frames(self, first: int, second: int) -> torch.Tensor:
-        """Return two frames, the second one later, uint8 (2, 3, H, W)."""
-
-
-class OursReader:
-    """`vd.VideoDecoder`."""
-
-    def __init__(self, path: str) -> None:
-        self._decoder = vd.VideoDecoder(path, device="cpu")
-
-    def frames(self, first: int, second: int) -> torch.Tensor:
-        """See `Reader.frames`."""
-        return self._decoder.get_frames_at([first, second]).data
-
-
-class PyavReader:
-    """Plain PyAV as one would write it: seek to the key frame at or before the time, decode until both have come."""
-
-    def __init__(self, path: str) -> None:
-        index = load_or_build(path)
-        self._times = index.pts[index.presentation]  # which a user of plain PyAV has to list first
-        self._container = av.open(path)
-        self._stream = self._container.streams[index.info.stream_index]
-        self._stream.codec_context.thread_count = 1
-
-    def frames(self, first: int, second: int) -> torch.Tensor:
-        """See `Reader.frames`."""
-        wanted = [int(self._times[number]) for number in (first, second)]
-        pictures: dict[int, torch.Tensor] = {}
-        self._container.seek(wanted[0], stream=self._stream)
-        frame: Any  # PyAV types it as a frame of any kind of stream
-        for frame in self._container.decode(self._stream):
-            if frame.pts in wanted:
-                pictures[frame.pts] = torch.from_numpy(frame.to_ndarray(format="rgb24", threads=1))
-                if len(pictures) == len(wanted):
-                    break
-        return torch.stack([pictures[time] for time in wanted]).permute(0, 3, 1, 2)
-
-
-class Pairs(Dataset[tuple[torch.Tensor, float]]):
-    """Random pairs of frames, close or far apart. Pair i is the same in every process and on every run.
-
-    Readers are opened where they are used: PyAV's cannot go through a fork.
-    """
+class Pairs(Dataset[Any], vd.BaseVideoDataset):
+    """Random pairs of frames, close or far apart. Pair i is the same in every process and on every run."""
 
     def __init__(self, paths: Sequence[str], counts: Sequence[int], length: int, held_out: bool) -> None:
-        self.open_reader: Callable[[str], Reader] = OursReader
-        self._paths, self._counts, self._length, self._held_out = paths, counts, length, held_out
-        self._readers: dict[int, Reader] = {}
+        self.paths, self._counts, self._length, self._held_out = paths, counts, length, held_out
 
     def __len__(self) -> int:
         """Return the number of pairs."""
         return self._length
 
-    def __getitem__(self, i: int) -> tuple[torch.Tensor, float]:
-        """Return a pair, float32 (2, 3, h, w) in [0, 1], and its label: 1 = close."""
+    def __getitem__(self, i: int) -> tuple[Any, float]:
+        """Return a reference to two frames, (2, 3, H, W), and their label: 1 = close."""
+        video, first, second, close = self.choose(i)
+        return self.frames(self.paths[video], [first, second]), close
+
+    def choose(self, i: int) -> tuple[int, int, int, float]:
+        """Return which video and which two of its frames, and the label."""
         rng = np.random.default_rng([int(self._held_out), i])
-        video, close = int(rng.integers(len(self._paths))), i % 2
+        video, close = int(rng.integers(len(self.paths))), i % 2
         half = self._counts[video] // 2
         begin, end = (half, self._counts[video]) if self._held_out else (0, half)
         first = int(rng.integers(begin, end - _FAR))
-        if video not in self._readers:
-            self._readers[video] = self.open_reader(self._paths[video])
-        frames = self._readers[video].frames(first, first + (_CLOSE if close else _FAR))
-        return nn.functional.interpolate(frames.float() / 255, _SIZE, mode="area"), float(close)
+        return video, first, first + (_CLOSE if close else _FAR), float(close)
 
-    def read_with(self, open_reader: Callable[[str], Reader]) -> Pairs:
-        """Return the same pairs, read in another way."""
-        other = Pairs(self._paths, self._counts, self._length, self._held_out)
-        other.open_reader = open_reader
-        return other
+
+class PyavPairs(Pairs):
+    """The same pairs over plain PyAV as one would write it: seek to the key frame before, decode until both are there.
+
+    Containers are opened where they are used, as they cannot go through a fork, and kept open.
+    """
+
+    def __getitem__(self, i: int) -> tuple[torch.Tensor, float]:
+        """Return two frames, float32 (2, 3, h, w) in [0, 1], and their label."""
+        video, first, second, close = self.choose(i)
+        if not hasattr(self, "_open"):
+            self._open: dict[int, tuple[Any, Any, Any]] = {}
+        if video not in self._open:
+            index = load_or_build(self.paths[video])
+            container = av.open(self.paths[video])
+            stream = container.streams[index.info.stream_index]
+            stream.codec_context.thread_count = 1
+            # A user of plain PyAV has to list the times of all frames first.
+            self._open[video] = container, stream, index.pts[index.presentation]
+        container, stream, times = self._open[video]
+        wanted = [int(times[number]) for number in (first, second)]
+        pictures: dict[int, torch.Tensor] = {}
+        container.seek(wanted[0], stream=stream)
+        for frame in container.decode(stream):
+            if frame.pts in wanted:
+                pictures[frame.pts] = torch.from_numpy(frame.to_ndarray(format="rgb24", threads=1))
+                if len(pictures) == len(wanted):
+                    break
+        frames = torch.stack([pictures[pts] for pts in wanted]).permute(0, 3, 1, 2)
+        return nn.functional.interpolate(frames, _SIZE, mode="bilinear", antialias=True) / 255, close
 
 
 class CloseOrFar(nn.Module):
@@ -212,14 +192,15 @@ def run_demo(clips: Path | None, steps: int, quiet: bool = False, seconds: float
         if count < _SHORTEST:
             raise ValueError(f"{path}: {count} frames; the demo needs at least {_SHORTEST} in each video.")
     console.print(f"{len(paths)} videos, {sum(counts)} frames. Are two frames {_CLOSE} or {_FAR} apart?")
-    train = Pairs(paths, counts, _BATCH * max(steps, _TURNS * _STEPS_A_TURN), held_out=False)
-    held_out = list(_loader(Pairs(paths, counts, _HELD_OUT, held_out=True)))
+    length = _BATCH * max(steps, _TURNS * _STEPS_A_TURN)
+    train = Pairs(paths, counts, length, held_out=False)
+    held_out = list(_ours(Pairs(paths, counts, _HELD_OUT, held_out=True)))
     model = CloseOrFar()
     before, _ = _evaluate(model, held_out)
     with _progress(console, steps) as tell:
-        training = _train(model, Subset(train, range(_BATCH * steps)), tell, seconds)
+        training = _train(model, _ours(Subset(train, range(_BATCH * steps))), tell, seconds)
     after, accuracy = _evaluate(model, held_out)
-    ours, pyav = _compare(model, train, console)
+    ours, pyav = _compare(model, train, PyavPairs(paths, counts, length, held_out=False), console)
     results = DemoResults(
         videos=len(paths),
         frames=sum(counts),
@@ -250,20 +231,22 @@ class _Training:
         return 2 * _BATCH * self.steps / self.seconds
 
 
-def _loader(pairs: Dataset[tuple[torch.Tensor, float]]) -> DataLoader[tuple[torch.Tensor, float]]:
+def _ours(pairs: Dataset[Any]) -> DataLoader[Any]:
+    transform = vd.Transform(size=_SIZE, dtype=torch.float32)
+    return vd.DataLoader(pairs, batch_size=_BATCH, num_workers=_WORKERS, device="cpu", transform=transform)
+
+
+def _pyavs(pairs: Dataset[Any]) -> DataLoader[Any]:
     return DataLoader(pairs, batch_size=_BATCH, num_workers=_WORKERS)
 
 
-def _train(
-    model: nn.Module, pairs: Dataset[tuple[torch.Tensor, float]], tell: Callable[[float], None], seconds: float
-) -> _Training:
+def _train(model: nn.Module, loader: DataLoader[Any], tell: Callable[[float], None], seconds: float) -> _Training:
     """Train on pairs in order. The time counts from before the loader's workers start until the last step."""
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
     steps, waited, started = 0, 0.0, time.perf_counter()
-    batches = iter(_loader(pairs))
     asked = started
-    for frames, labels in batches:
+    for frames, labels in loader:
         waited += time.perf_counter() - asked
         loss = nn.functional.binary_cross_entropy_with_logits(model(frames), labels.float())
         optimizer.zero_grad()
@@ -288,16 +271,18 @@ def _evaluate(model: nn.Module, batches: Sequence[tuple[torch.Tensor, torch.Tens
 
 
 def _compare(
-    model: nn.Module, ours: Pairs, console: Console
+    model: nn.Module, ours: Pairs, pyavs: PyavPairs, console: Console
 ) -> tuple[np.ndarray[Any, np.dtype[np.float64]], np.ndarray[Any, np.dtype[np.float64]]]:
     """Return frames per second, by turn, of the training loop over this library and over plain PyAV."""
     rates: dict[str, list[float]] = {"ours": [], "pyav": []}
-    ways = [("ours", ours.read_with(OursReader)), ("pyav", ours.read_with(PyavReader))]
+    ways: list[tuple[str, Pairs, Callable[[Dataset[Any]], DataLoader[Any]]]]
+    ways = [("ours", ours, _ours), ("pyav", pyavs, _pyavs)]
     with _progress(console, 2 * _TURNS * _STEPS_A_TURN, "comparing with plain PyAV") as tell:
         for turn in range(_TURNS):
             samples = range(turn * _STEPS_A_TURN * _BATCH, (turn + 1) * _STEPS_A_TURN * _BATCH)
-            for name, pairs in ways if turn % 2 == 0 else reversed(ways):
-                rates[name].append(_train(model, Subset(pairs, samples), tell, float("inf")).frames_per_second)
+            for name, pairs, loader in ways if turn % 2 == 0 else reversed(ways):
+                trained = _train(model, loader(Subset(pairs, samples)), tell, float("inf"))
+                rates[name].append(trained.frames_per_second)
     return np.array(rates["ours"]), np.array(rates["pyav"])
 
 

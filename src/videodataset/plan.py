@@ -57,6 +57,12 @@ def plan_runs(index: VideoIndex, asked: Iterable[int]) -> list[Run]:
     return runs
 
 
+def may_be_built_on(index: VideoIndex, picture: int, earlier: int) -> bool:
+    """Whether a picture may refer to one before it in decode order, directly or through others."""
+    below = int(index.layer[earlier]) - int(index.layer[picture])
+    return earlier < picture and (below < 0 or (below == 0 and not index.flags[earlier] & DISPOSABLE))
+
+
 def _run(index: VideoIndex, start: int, asked: set[int]) -> Run:
     stop = max(asked) + 1
     flags = index.flags[start:stop].tolist()

@@ -11,18 +11,17 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from videodataset.convert import to_rgb
-from videodataset.decode.cpu import decode_runs
-from videodataset.errors import FrameIndexError, NvdecUnavailableError, UnsupportedVideoError
+from videodataset.convert import Transform
+from videodataset.errors import FrameIndexError, NvdecUnavailableError
+from videodataset.fetch import Ask, Output, Target, default_threads, fetch
 from videodataset.frames import Frame, FrameBatch
-from videodataset.index import VideoIndex, load_or_build
+from videodataset.index import VideoIndex
 from videodataset.index.times import frames_played_at, resampled_times
 from videodataset.metadata import VideoStreamMetadata, metadata_of
-from videodataset.plan import plan_runs
 from videodataset.storage import Source, Storage, open_storage
+from videodataset.videos import Video
 
-#: A request that begins so few frames after the one before, or at the first frame, is taken as reading on.
-_READS_ON = 8
+_PIXELS = Output("rgb", Transform())
 
 
 @dataclass(frozen=True)
@@ -93,14 +92,14 @@ class VideoDecoder:
         _check_device(device)
         self._arguments = (source, stream_index, dimension_order, num_ffmpeg_threads, device, seek_mode, transforms)
         self._channels_first = dimension_order == "NCHW"
-        self._threads = num_ffmpeg_threads
-        self._storage: Storage = open_storage(source)
-        self._index: VideoIndex = load_or_build(self._storage, stream_index=stream_index)
+        self._threads = {0: default_threads(), 1: 0}.get(num_ffmpeg_threads, num_ffmpeg_threads)  # 0: in this thread
+        self._video = Video(open_storage(source), stream_index)
+        self._storage: Storage = self._video.storage
+        self._index: VideoIndex = self._video.index
         self.metadata: VideoStreamMetadata = metadata_of(self._index)
         self.stream_index: int = self._index.info.stream_index
         self.cpu_fallback = CpuFallbackStatus()
         self.backend = "cpu"
-        self._last = -1  # the last frame of the request before: one that goes on from there is reading on
         if custom_frame_mappings is not None:
             _check_frame_mappings(custom_frame_mappings, self._index, self._storage.name)
 
@@ -245,55 +244,20 @@ class VideoDecoder:
         )
 
     def _frame(self, number: int) -> torch.Tensor:
-        out: list[torch.Tensor] = []
-        info, name = self._index.info, self._storage.name
-
-        def deliver(picture: int, frame: Any) -> None:
-            # The converted picture's own memory is handed out: no copy.
-            out.append(torch.from_numpy(to_rgb(frame, info, name)))
-
-        self._decode([number], [int(self._index.presentation[number])], deliver)
-        return self._finished(out[0][None])[0]
+        target = Target(_PIXELS, None)  # of the picture's own size, should that change inside the stream
+        fetch([Ask(self._video, number, target)], self._threads).wait()
+        assert target.out is not None
+        return self._finished(target.out[None])[0]
 
     def _frames(self, numbers_: Sequence[int]) -> torch.Tensor:
         """Decode frames by number into one tensor."""
-        pictures = self._index.presentation[np.asarray(numbers_, np.int64)].tolist()
-        places: dict[int, list[int]] = {}
-        for place, picture in enumerate(pictures):
-            places.setdefault(picture, []).append(place)
-        info, name = self._index.info, self._storage.name
-        data = torch.empty((len(pictures), *self._index.displayed_size, 3), dtype=torch.uint8)
-        memory = data.numpy()
-
-        def deliver(picture: int, frame: Any) -> None:
-            self._check_size(frame)
-            first, *repeats = places[picture]
-            to_rgb(frame, info, name, out=memory[first])
-            for place in repeats:
-                memory[place] = memory[first]
-
-        self._decode(numbers_, list(places), deliver)
+        data = _PIXELS.allocate((len(numbers_),), self._index)
+        asks = [Ask(self._video, number, Target(_PIXELS, data[k])) for k, number in enumerate(numbers_)]
+        fetch(asks, self._threads).wait()
         return self._finished(data)
 
-    def _decode(self, numbers_: Sequence[int], pictures: Sequence[int], deliver: Callable[[int, Any], None]) -> None:
-        if not pictures:
-            return
-        reads_on = self._last < min(numbers_) <= self._last + _READS_ON
-        self._last = max(numbers_)
-        runs = plan_runs(self._index, pictures)
-        decode_runs(self._storage, self._index, runs, deliver, self._threads, reads_on)
-
-    def _check_size(self, frame: Any) -> None:
-        info = self._index.info
-        if (frame.width, frame.height) != (info.width, info.height):
-            raise UnsupportedVideoError(
-                f"{self._storage.name}: the picture size changes inside the stream, from {info.width}x{info.height} to "
-                f"{frame.width}x{frame.height}; one batch holds one size. Ask for frames of one size at a time."
-            )
-
     def _finished(self, data: torch.Tensor) -> torch.Tensor:
-        """(N, H, W, 3) as decoded to what the user asked for."""
-        data = data.permute(0, 3, 1, 2)
+        """(N, 3, H, W) as decoded to what the user asked for."""
         for transform in self._transforms:
             data = transform(data)
         return data if self._channels_first else data.permute(0, 2, 3, 1)

@@ -203,7 +203,7 @@ def test_ctrl_c_while_the_workers_start(tmp_path: Path, clip: ClipStore) -> None
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Traceback" not in errors
+    assert "Traceback" not in errors, errors
     assert_gone(workers)
 
 

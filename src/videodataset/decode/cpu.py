@@ -1,127 +1,94 @@
-"""The CPU engine: runs to FFmpeg frames.
-
-run ──▶ session (one context) ──▶ asked pictures, each as soon as all it is built from has come out
-the next run goes on in the same session where it begins at or before the next picture, else it gets a new one
-after the last run: drained (random access), or fed on until the asked pictures are out and parked (reading on)
-"""
+"""The CPU engine: FFmpeg on this process's threads, each run on one of them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+from functools import cache
+from itertools import groupby
 
-from videodataset.decode.packets import read_pictures
-from videodataset.decode.parked import parked
-from videodataset.decode.session import Session
-from videodataset.errors import DamagedVideoError
-from videodataset.index.model import VideoIndex
-from videodataset.plan import Run
-from videodataset.storage import Storage
+from videodataset.decode.engine import DecodeRun, FrameSlot, RunErrors
+from videodataset.decode.reading import Reading
 
-#: Called with a picture number and its `av.VideoFrame`, once per asked picture, in any order, from any thread.
-Deliver = Callable[[int, Any], None]
-
-#: Pictures fed past the last asked one before draining: more than any reorder depth (16 in H.264 and HEVC).
-_MAX_AHEAD = 20
+_Run = DecodeRun[FrameSlot]
 
 
-def decode_runs(
-    storage: Storage,
-    index: VideoIndex,
-    runs: Sequence[Run],
-    deliver: Deliver,
-    threads: int = 1,
-    reads_on: bool = False,
-) -> None:
-    """Decode runs and hand over every asked picture.
+class CpuEngine:
+    """Decodes with FFmpeg.
 
     Args:
-        storage: the video's bytes.
-        index: the video's index.
-        runs: from `plan_runs`.
-        deliver: takes each asked picture.
-        threads: decode this many runs at a time, each on one thread; 0 = as many as there are cores.
-        reads_on: the next call will likely ask for what follows; the decoder then stays where it is.
-
-    Raises:
-        DamagedVideoError: an asked picture cannot be decoded without error.
-        UnreadableVideoError: the source cannot be read any more.
+        threads: how many runs are decoded at a time. 0 makes no thread: `Ticket.wait` decodes in the thread that calls
+            it, which costs no switching and suits a process with one core to itself, such as a loader's worker.
     """
-    threads = min(threads or os.cpu_count() or 1, len(runs))
-    if threads <= 1:
-        _Reading(storage, index, deliver).execute(runs, reads_on)
-        return
-    with ThreadPoolExecutor(threads, thread_name_prefix="videodataset-decode") as pool:
-        # list() raises the first error; leaving the block waits for the others.
-        list(pool.map(lambda run: _Reading(storage, index, deliver).execute([run], reads_on=False), runs))
+
+    def __init__(self, threads: int = 0) -> None:
+        self._threads = threads
+        self._pool: ThreadPoolExecutor | None = None
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+
+    def submit(self, runs: Sequence[DecodeRun[FrameSlot]]) -> CpuTicket:
+        """See `Engine.submit`."""
+        if not self._threads:
+            return CpuTicket(_by_video(runs), None)
+        return CpuTicket([[run] for run in runs], self._executor().submit)
+
+    def _executor(self) -> ThreadPoolExecutor:
+        if self._pid != os.getpid():  # a fork copies the pool's bookkeeping and none of its threads
+            self._lock, self._pool, self._pid = threading.Lock(), None, os.getpid()
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="videodataset-decode")
+            return self._pool
 
 
-class _Reading:
-    """Runs of one request, one after another."""
+class CpuTicket:
+    """Runs of one submission; see `Ticket`."""
 
-    def __init__(self, storage: Storage, index: VideoIndex, deliver: Deliver) -> None:
-        self._storage, self._index, self._deliver = storage, index, deliver
-        self._session: Session | None = None
-        self._waiting: list[int] = []  # asked, not delivered yet
+    def __init__(self, jobs: Iterable[Sequence[_Run]], start: Callable[..., Future[list[RunErrors]]] | None) -> None:
+        self._cancelled = threading.Event()
+        self._jobs = list(jobs)
+        self._errors: list[RunErrors] | None = None
+        self._futures = [start(self._execute, job) for job in self._jobs] if start else None
 
-    def execute(self, runs: Sequence[Run], reads_on: bool) -> None:
-        if reads_on:
-            self._session = parked.take(self._index)
-        for run in runs:
-            self._execute(run)
-        session = self._session
-        if session is None:
-            return
-        if reads_on:
-            self._feed_until_out(session)
-            if self._waiting:
-                self._drain(session)  # at the stream's end what else came out stays parked for the next request
-            parked.park(session)
-        else:
-            self._drain(session)
+    @property
+    def done(self) -> bool:
+        """See `Ticket.done`."""
+        return self._errors is not None or (self._futures is not None and all(f.done() for f in self._futures))
 
-    def _execute(self, run: Run) -> None:
-        session = self._session
-        if session is None or run.pictures[0] > session.next or not all(session.can_reach(p) for p in run.asked):
-            if session is not None:
-                self._drain(session)
-            session = self._session = Session(self._storage, self._index, run.pictures[0])
-        self._waiting += sorted(run.asked)
-        pictures = [picture for picture in run.pictures if picture >= session.next]
-        self._hand_over(session)
-        for picture, payloads in zip(pictures, read_pictures(self._storage, self._index, pictures), strict=True):
-            session.feed(picture, payloads)
-            self._hand_over(session)
+    def wait(self, timeout_s: float | None = None) -> list[RunErrors]:
+        """See `Ticket.wait`. An engine without threads decodes here, whatever the timeout."""
+        if self._errors is None and self._futures is None:
+            self._errors = [errors for job in self._jobs for errors in self._execute(job)]
+        elif self._errors is None:
+            _, pending = wait_for(self._futures or (), timeout_s)
+            if pending:
+                raise TimeoutError(f"{len(pending)} of {len(self._jobs)} runs have not ended after {timeout_s} s")
+            self._errors = [errors for future in self._futures or () for errors in future.result()]
+        self._jobs, self._futures = [], None  # let go of the slots
+        return self._errors
 
-    def _drain(self, session: Session) -> None:
-        """Get what is still asked for out of a session, whose context is given back."""
-        if self._waiting:
-            session.finish()
-            self._hand_over(session)
-        else:
-            session.close()
-        if self._waiting:
-            raise DamagedVideoError(
-                f"{self._storage.name}: pictures {self._waiting} (in decode order) did not come out of FFmpeg. "
-                f"Ask for other frames, or fetch the file again."
-            )
+    def cancel(self) -> None:
+        """See `Ticket.cancel`."""
+        self._cancelled.set()
 
-    def _feed_until_out(self, session: Session) -> None:
-        """Feed what follows until every asked picture is out, or the stream or patience ends."""
-        for _ in range(_MAX_AHEAD):
-            if not self._waiting or session.next >= len(self._index.flags):
-                return
-            session.feed(session.next, read_pictures(self._storage, self._index, [session.next])[0])
-            self._hand_over(session)
+    def _execute(self, job: Sequence[_Run]) -> list[RunErrors]:
+        first = job[0]
+        slots = {picture: slot for run in job for picture, slot in run.slots.items()}
+        reading = Reading(first.storage, first.index, slots, self._cancelled.is_set)
+        errors = reading.execute([run.run for run in job], any(run.reads_on for run in job))
+        return [{picture: errors[picture] for picture in run.run.asked if picture in errors} for run in job]
 
-    def _hand_over(self, session: Session) -> None:
-        waiting = []
-        for picture in self._waiting:
-            frame = session.pop(picture)
-            if frame is None:
-                waiting.append(picture)
-            else:
-                self._deliver(picture, frame)
-        self._waiting = waiting
+
+def _by_video(runs: Sequence[_Run]) -> Iterable[Sequence[_Run]]:
+    """Runs of one video that follow one another: they may share a session."""
+    return [list(same) for _, same in groupby(runs, key=lambda run: id(run.index))]
+
+
+@cache
+def cpu_engine(threads: int) -> CpuEngine:
+    """Return this process's engine with so many threads."""
+    return CpuEngine(threads)

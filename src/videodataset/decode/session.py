@@ -13,7 +13,8 @@ import av
 from videodataset.decode.contexts import contexts
 from videodataset.decode.packets import framed_parameter_sets
 from videodataset.errors import DamagedVideoError
-from videodataset.index.model import DAMAGED, DISPOSABLE, HIDDEN, LEADING, SYNC, VideoIndex
+from videodataset.index.model import DAMAGED, HIDDEN, LEADING, SYNC, VideoIndex
+from videodataset.plan import may_be_built_on
 from videodataset.storage import Storage
 
 _KEPT_FRAMES = 32  # frames that came out and were not asked for yet; more than any codec's reorder depth
@@ -110,8 +111,7 @@ class Session:
             self._refuse_if_tainted(picture)
         if picture not in self._frames:
             return None
-        flags = self.index.flags
-        if any(other < picture and not flags[other] & DISPOSABLE for other in self._inside):
+        if any(may_be_built_on(self.index, picture, other) for other in self._inside):
             return None
         self._refuse_if_tainted(picture)
         return self._frames.pop(picture)
@@ -156,7 +156,7 @@ class Session:
     def _refuse_if_tainted(self, picture: int) -> None:
         index = self.index
         for bad in sorted(self._bad):
-            built_on = index.start[picture] <= bad < picture and not index.flags[bad] & DISPOSABLE
+            built_on = index.start[picture] <= bad and may_be_built_on(index, picture, bad)
             if bad == picture or built_on:
                 which = "it" if bad == picture else f"the picture {picture - bad} before it in decode order"
                 raise DamagedVideoError(

@@ -1,0 +1,10 @@
+"""Serve: references to frames, and the loaders that turn them into batches."""
+
+from videodataset.data.collate import collate
+from videodataset.data.dataset import BaseVideoDataset
+from videodataset.data.decode import decode
+from videodataset.data.frame_ref import FrameRef
+from videodataset.data.loader import DataLoader
+from videodataset.data.pending import PendingFrames
+
+__all__ = ["BaseVideoDataset", "DataLoader", "FrameRef", "PendingFrames", "collate", "decode"]

@@ -1,0 +1,50 @@
+"""Whole batches: every reference in them, under whatever key, in one plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from videodataset.data.collate import Transforms, transform_of
+from videodataset.data.decode import Group, Resolution
+from videodataset.data.frame_ref import FrameRef
+from videodataset.data.nested import map_leaves
+from videodataset.data.pending import PendingFrames
+
+
+class BatchOnItsWay:
+    """A collated batch whose references are being decoded.
+
+    Args:
+        batch: any nesting with `PendingFrames`, or with single `FrameRef`s, which become single frames.
+        transform: what is made of the frames, for all or by key.
+        threads: see `videodataset.decode`.
+    """
+
+    def __init__(self, batch: Any, transform: Transforms | None = None, threads: int | None = None) -> None:
+        self._batch = batch
+        groups: list[Group] = []
+
+        def note(value: Any, key: str | None) -> Any:
+            chosen = transform_of(transform, key)
+            groups.append(value.group(chosen) if isinstance(value, PendingFrames) else Group([value], chosen))
+            return value
+
+        map_leaves(batch, (PendingFrames, FrameRef), note)
+        self._resolution = Resolution(groups, threads) if groups else None
+
+    def wait(self) -> Any:
+        """Return the batch with tensors in the place of references. Raises what `videodataset.decode` raises."""
+        if self._resolution is None:
+            return self._batch
+        values = iter(self._resolution.wait())
+
+        def place(value: Any, key: str | None) -> Any:
+            decoded = next(values)
+            return decoded if isinstance(value, PendingFrames) else decoded[0]
+
+        return map_leaves(self._batch, (PendingFrames, FrameRef), place)
+
+    def cancel(self) -> None:
+        """Stop decoding, and wait until nothing is written any more."""
+        if self._resolution is not None:
+            self._resolution.cancel()

@@ -1,0 +1,6 @@
+"""Fetch: asked pictures of many videos into the caller's tensors. Plan, engine and convert, put together."""
+
+from videodataset.fetch.ask import Ask, Output, Target
+from videodataset.fetch.fetch import Fetch, default_threads, fetch
+
+__all__ = ["Ask", "Fetch", "Output", "Target", "default_threads", "fetch"]

@@ -1,0 +1,90 @@
+"""What is fetched: pictures, what is made of them, and where it goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+
+from videodataset.convert import Transform
+from videodataset.errors import UnsupportedVideoError
+from videodataset.index.model import VideoIndex
+from videodataset.videos import Video
+
+OutputKind = Literal["rgb", "yuv", "gray16"]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What is made of a picture.
+
+    Attributes:
+        kind: "rgb"; or the samples as they were coded, "yuv" (3, H, W) or "gray16" (1, H, W).
+        transform: for "rgb" all of it applies, for the others its crop and its layout.
+    """
+
+    kind: OutputKind
+    transform: Transform
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the colour conversion's own result is asked for: uint8 RGB, at most cropped."""
+        transform = self.transform
+        as_it_is = transform.size is None and not transform.flip and transform.dtype == torch.uint8
+        return self.kind == "rgb" and as_it_is
+
+    def size(self, index: VideoIndex) -> tuple[int, int]:
+        """Return (height, width) of what is made of this video's pictures."""
+        return self.transform.output_size(*index.displayed_size)
+
+    def dtype(self, index: VideoIndex) -> torch.dtype:
+        """Return the type of what is made of this video's pictures."""
+        if self.kind == "rgb":
+            return self.transform.dtype
+        return torch.uint8 if self.kind == "yuv" and sample_depth(index) == 8 else torch.uint16
+
+    def allocate(self, leading: tuple[int, ...], index: VideoIndex) -> torch.Tensor:
+        """Return memory for pictures of this video: (*leading, C, H, W), or (*leading, H, W, C) for "NHWC".
+
+        Where pixels come from the colour conversion as they are, those of "NCHW" lie side by side too (channels last),
+        so that nothing has to be moved afterwards.
+        """
+        channels = 1 if self.kind == "gray16" else 3
+        dtype, (height, width) = self.dtype(index), self.size(index)
+        if self.transform.dimension_order == "NHWC":
+            return torch.empty((*leading, height, width, channels), dtype=dtype)
+        if self.is_plain:
+            return torch.empty((*leading, height, width, channels), dtype=dtype).movedim(-1, -3)
+        return torch.empty((*leading, channels, height, width), dtype=dtype)
+
+
+def sample_depth(index: VideoIndex) -> int:
+    """Bits per sample of a video's pictures."""
+    from videodataset.convert.layout import planar_layout
+
+    layout = planar_layout(index.info.pixel_format or "")
+    if layout is None:
+        raise UnsupportedVideoError(f"pixel format {index.info.pixel_format} has no planes of one depth. Ask for rgb.")
+    return layout.depth
+
+
+@dataclass(slots=True)
+class Target:
+    """Where one picture goes.
+
+    Attributes:
+        output: what is made of it.
+        out: one frame's memory, (C, H, W) or (H, W, C); None until the picture is there gives it memory of its own.
+    """
+
+    output: Output
+    out: torch.Tensor | None
+
+
+class Ask(NamedTuple):
+    """One displayed frame of a video, wanted in one place."""
+
+    video: Video
+    frame: int
+    target: Target

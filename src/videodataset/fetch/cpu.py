@@ -1,0 +1,62 @@
+"""Pictures to the caller's tensors on the CPU: converted as soon as FFmpeg gives them, straight into their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from videodataset.convert import finish, to_gray16, to_rgb, to_yuv
+from videodataset.errors import UnsupportedVideoError
+from videodataset.fetch.ask import Output, Target
+from videodataset.index.model import StreamInfo
+from videodataset.videos import Video
+
+
+class ConvertingSlot:
+    """A picture's targets; each different output is made once."""
+
+    def __init__(self, video: Video) -> None:
+        self._video = video
+        self._targets: dict[Output, list[Target]] = {}
+
+    def add(self, target: Target) -> None:
+        """Want the picture in one more place."""
+        self._targets.setdefault(target.output, []).append(target)
+
+    def fill(self, frame: Any) -> None:
+        """See `FrameSlot.fill`."""
+        for output, targets in self._targets.items():
+            self._check_size(frame, targets)
+            first, *others = targets
+            first.out = _convert(frame, output, first.out, self._video)
+            for target in others:
+                if target.out is None:
+                    target.out = first.out.clone()
+                else:
+                    target.out.copy_(first.out)
+
+    def _check_size(self, frame: Any, targets: Iterable[Target]) -> None:
+        info: StreamInfo = self._video.index.info
+        if (frame.width, frame.height) != (info.width, info.height) and any(t.out is not None for t in targets):
+            raise UnsupportedVideoError(
+                f"{self._video.name}: the picture size changes inside the stream, from {info.width}x{info.height} to "
+                f"{frame.width}x{frame.height}; one batch holds one size. Ask for frames of one size at a time."
+            )
+
+
+def _convert(frame: Any, output: Output, out: torch.Tensor | None, video: Video) -> torch.Tensor:
+    info, transform = video.index.info, output.transform
+    channels_first = transform.dimension_order == "NCHW"
+    if output.kind != "rgb":
+        to_samples = to_yuv if output.kind == "yuv" else to_gray16
+        samples = torch.from_numpy(to_samples(frame, info, video.name, crop=transform.crop))
+        laid_out = samples if channels_first else samples.movedim(0, -1)
+        return laid_out if out is None else out.copy_(laid_out)
+    if not output.is_plain:
+        pixels = torch.from_numpy(to_rgb(frame, info, video.name, crop=transform.crop))
+        return finish(pixels[None], transform, None if out is None else out[None])[0]
+    memory = None if out is None else (out.movedim(0, -1) if channels_first else out).numpy()
+    pixels = torch.from_numpy(to_rgb(frame, info, video.name, out=memory, crop=transform.crop))
+    return pixels.movedim(-1, 0) if channels_first else pixels
