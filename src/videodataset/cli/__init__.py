@@ -4,6 +4,7 @@ import typer
 
 from videodataset.cli.demo import demo
 from videodataset.cli.index import index
+from videodataset.cli.inspect import inspect
 
 app = typer.Typer(
     help="Exact random access to the frames of videos, for training.",
@@ -11,6 +12,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command()(inspect)
 app.command()(index)
 app.command()(demo)
 

@@ -1,7 +1,7 @@
 """Convert: decoded pictures to what the user asked for. Definitions in `color` and `transform`; a CPU form here."""
 
 from videodataset.convert.color import ColorDescription, color_description
-from videodataset.convert.cpu import to_rgb
+from videodataset.convert.cpu import check_convertible, to_rgb
 from videodataset.convert.crop import Crop
 from videodataset.convert.finish import finish
 from videodataset.convert.planes import to_gray16, to_yuv
@@ -12,6 +12,7 @@ __all__ = [
     "Crop",
     "Placement",
     "Transform",
+    "check_convertible",
     "color_description",
     "finish",
     "to_gray16",

@@ -71,12 +71,7 @@ def to_rgb(frame: Any, info: StreamInfo, name: str, out: RgbArray | None = None,
         if pixel_format in _SWSCALE_FORMATS and frame.height % 2 == 0:
             scale_to_rgb(frame, color, target, region)
         else:
-            layout = planar_layout(pixel_format)
-            if layout is None:
-                raise UnsupportedVideoError(
-                    f"{name}: pixel format {pixel_format} has no conversion to RGB. Re-encode with -pix_fmt yuv420p."
-                )
-            _formula(frame, layout, color, target, region)
+            _formula(frame, _layout_of(pixel_format, name), color, target, region)
     if out is None and not turned:
         return target
     if out is None:
@@ -84,6 +79,29 @@ def to_rgb(frame: Any, info: StreamInfo, name: str, out: RgbArray | None = None,
     if not direct:
         out[:] = oriented(target, info.orientation)
     return out
+
+
+def check_convertible(info: StreamInfo, name: str) -> None:
+    """Raise what `to_rgb` would, from the stream's tags alone.
+
+    Raises:
+        UnsupportedVideoError: a pixel format or colour matrix without a conversion.
+    """
+    pixel_format = info.pixel_format
+    if pixel_format is None or pixel_format in _PACKED_RGB:
+        return
+    color_description(info.color_matrix, info.color_range, pixel_format, name)
+    if pixel_format not in _SWSCALE_FORMATS:
+        _layout_of(pixel_format, name)
+
+
+def _layout_of(pixel_format: str, name: str) -> PlanarLayout:
+    layout = planar_layout(pixel_format)
+    if layout is None:
+        raise UnsupportedVideoError(
+            f"{name}: pixel format {pixel_format} has no conversion to RGB. Re-encode with -pix_fmt yuv420p."
+        )
+    return layout
 
 
 def oriented(picture: npt.NDArray[Any], orientation: Orientation) -> npt.NDArray[Any]:

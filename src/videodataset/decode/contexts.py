@@ -51,9 +51,14 @@ class Contexts:
         self._lock = threading.Lock()
 
 
+def decoder_name(codec: str) -> str:
+    """Return FFmpeg's name of the decoder that serves a codec."""
+    return _DECODERS.get(codec, codec)
+
+
 def _make(info: StreamInfo, name: str) -> Any:
     try:
-        context: Any = av.CodecContext.create(_DECODERS.get(info.codec, info.codec), "r")
+        context: Any = av.CodecContext.create(decoder_name(info.codec), "r")
     except (ValueError, av.error.FFmpegError) as error:
         raise UnsupportedVideoError(
             f"{name}: this FFmpeg has no decoder for {info.codec} ({error}). Re-encode the video, for example to H.264."
