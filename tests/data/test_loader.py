@@ -267,13 +267,13 @@ def test_a_killed_worker_is_reported(paths: list[str]) -> None:
     batches_ = iter(loader)
     next(batches_)
 
-    def kill_one_and_go_on() -> None:
+    def kill_one_and_go_on(batches: Iterator[Any]) -> None:
         os.kill(max(children() - before), signal.SIGKILL)
-        for _ in batches_:
+        for _ in batches:
             pass
 
     with pytest.raises(RuntimeError, match=r"worker.*(exited unexpectedly|killed)"):
-        kill_one_and_go_on()
+        kill_one_and_go_on(batches_)
     del batches_
     wait_until_gone(children() - before)
 

@@ -214,13 +214,19 @@ def _ctrl_c_held() -> Iterator[None]:
     """Keep Ctrl-C until the end of the block, and from processes started in it for ever.
 
     A terminal sends it to every process, and a worker that is still importing would answer with a traceback. The parent
-    alone decides when they end.
+    alone decides when they end, and not between starting one and telling it what to do: another thread may take the
+    signal, so the main thread's mask alone does not hold it.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    came: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _end_with_the_parent() -> None:
