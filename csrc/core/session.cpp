@@ -17,6 +17,7 @@ constexpr size_t kPending = 6;
 constexpr unsigned kExtraSurfaces = kPending + 3;
 
 bool shows_without_decoding(driver::Codec codec) { return codec == driver::kVp9 || codec == driver::kAv1; }
+bool shows_at_once(driver::Codec codec) { return codec == driver::kVp8 || shows_without_decoding(codec); }
 
 }  // namespace
 
@@ -231,11 +232,16 @@ int Session::start(const driver::VideoFormat& format) {
 }
 
 void Session::show(const driver::DisplayInfo& info) {
+    // Not by the time stamp: the parser gives those of a reordered stream out in rising order, whatever picture they came
+    // with (seen with driver 580). What was decoded into the surface is known; a packet of VP8, VP9 or AV1 may instead
+    // show a surface that was decoded before, and is shown at once.
+    const bool at_once = shows_at_once(current_->run->video->codec) && feeding_ >= 0;
+    const int64_t picture = at_once ? feeding_ : surfaces_.at(static_cast<size_t>(info.surface)).picture;
     Active& active = *current_;
     const auto& slots = active.run->slots;  // sorted by picture
-    const auto slot = std::lower_bound(slots.begin(), slots.end(), info.timestamp,
-                                       [](const Slot& s, int64_t picture) { return s.picture < picture; });
-    if (slot == slots.end() || slot->picture != info.timestamp) return;
+    const auto slot = std::lower_bound(slots.begin(), slots.end(), picture,
+                                       [](const Slot& s, int64_t wanted) { return s.picture < wanted; });
+    if (slot == slots.end() || slot->picture != picture) return;
     const size_t number = static_cast<size_t>(slot - slots.begin());
     if (active.states[number] != SlotState::waiting) return;
     active.states[number] = SlotState::pending;

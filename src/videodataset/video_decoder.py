@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from videodataset.convert import Transform
-from videodataset.errors import FrameIndexError, NvdecUnavailableError
-from videodataset.fetch import Ask, Output, Target, default_threads, fetch
+from videodataset.errors import FrameIndexError
+from videodataset.fetch import Ask, Output, Target, default_threads, fetch, target_device
 from videodataset.frames import Frame, FrameBatch
 from videodataset.index import VideoIndex
 from videodataset.index.times import frames_played_at, resampled_times
@@ -50,7 +50,9 @@ class VideoDecoder:
         stream_index: stream of the container, counted over all kinds; None takes FFmpeg's best video stream.
         dimension_order: "NCHW" or "NHWC".
         num_ffmpeg_threads: how many runs of pictures are decoded at a time; 0 = one per core.
-        device: "cpu", "auto", or None for `torch.get_default_device()`.
+        device: where frames go: "cpu", "cuda", "cuda:1"; "auto", the GPU where there is one, and the CPU in a loader's
+            worker; None for `torch.get_default_device()`. What a GPU does not decode is decoded on the CPU and
+            converted on the GPU, which `cpu_fallback` tells.
         seek_mode: "exact" or "approximate"; taken for compatibility, access is always exact.
         transforms: modules applied in order to the frames, uint8 (N, 3, H, W), before they are returned.
         custom_frame_mappings: torchcodec's JSON of frames; checked against the video, which is indexed anyway.
@@ -59,13 +61,14 @@ class VideoDecoder:
         UnreadableVideoError: the source cannot be read as a video.
         NoVideoStreamError: it holds no (such) video stream.
         UnsupportedVideoError: the codec is not known.
-        NvdecUnavailableError: a CUDA device was asked for.
+        NvdecUnavailableError: a CUDA device that is not there, or without a video library.
+        ForkedCudaError: a CUDA device in a process forked from one that has used it.
 
     Attributes:
         metadata: facts of the stream, `VideoStreamMetadata`.
         stream_index: the stream that is decoded.
         cpu_fallback: whether a GPU was asked for and the CPU decodes.
-        backend: what decodes: "cpu".
+        backend: what decodes: "nvdec" or "cpu".
     """
 
     def __init__(
@@ -89,7 +92,7 @@ class VideoDecoder:
         if custom_frame_mappings is not None and seek_mode == "approximate":
             raise ValueError("custom_frame_mappings cannot be combined with seek_mode='approximate'")
         self._transforms = _checked_transforms(transforms)
-        _check_device(device)
+        self._device = target_device(device)
         self._arguments = (source, stream_index, dimension_order, num_ffmpeg_threads, device, seek_mode, transforms)
         self._channels_first = dimension_order == "NCHW"
         self._threads = {0: default_threads(), 1: 0}.get(num_ffmpeg_threads, num_ffmpeg_threads)  # 0: in this thread
@@ -98,8 +101,7 @@ class VideoDecoder:
         self._index: VideoIndex = self._video.index
         self.metadata: VideoStreamMetadata = metadata_of(self._index)
         self.stream_index: int = self._index.info.stream_index
-        self.cpu_fallback = CpuFallbackStatus()
-        self.backend = "cpu"
+        self.backend, self.cpu_fallback = _backend(self._device, self._index)
         if custom_frame_mappings is not None:
             _check_frame_mappings(custom_frame_mappings, self._index, self._storage.name)
 
@@ -245,15 +247,15 @@ class VideoDecoder:
 
     def _frame(self, number: int) -> torch.Tensor:
         target = Target(_PIXELS, None)  # of the picture's own size, should that change inside the stream
-        fetch([Ask(self._video, number, target)], self._threads).wait()
+        fetch([Ask(self._video, number, target)], self._device, self._threads).wait()
         assert target.out is not None
         return self._finished(target.out[None])[0]
 
     def _frames(self, numbers_: Sequence[int]) -> torch.Tensor:
         """Decode frames by number into one tensor."""
-        data = _PIXELS.allocate((len(numbers_),), self._index)
+        data = _PIXELS.allocate((len(numbers_),), self._index, self._device)
         asks = [Ask(self._video, number, Target(_PIXELS, data[k])) for k, number in enumerate(numbers_)]
-        fetch(asks, self._threads).wait()
+        fetch(asks, self._device, self._threads).wait()
         return self._finished(data)
 
     def _finished(self, data: torch.Tensor) -> torch.Tensor:
@@ -292,12 +294,13 @@ def _checked_transforms(transforms: Sequence[Any] | None) -> list[torch.nn.Modul
     return list(transforms or ())
 
 
-def _check_device(device: str | torch.device | None) -> None:
-    kind = str(torch.get_default_device() if device is None else device)
-    if kind.startswith("cuda"):
-        raise NvdecUnavailableError(f"device {kind}: this version decodes on the CPU only. Use device='cpu'.")
-    if kind not in ("cpu", "auto"):
-        raise ValueError(f"device must be 'cpu', 'auto' or None, got {kind!r}")
+def _backend(device: torch.device, index: VideoIndex) -> tuple[str, CpuFallbackStatus]:
+    if device.type == "cpu":
+        return "cpu", CpuFallbackStatus()
+    from videodataset.decode.nvdec import nvdec_engine
+
+    reason = nvdec_engine(device).why_not(index)
+    return ("nvdec" if reason is None else "cpu"), CpuFallbackStatus(reason=reason)
 
 
 def _check_frame_mappings(mappings: Any, index: VideoIndex, name: str) -> None:

@@ -120,8 +120,12 @@ def _h264(name: str, params: str = "", **changes: Any) -> Clip:
     return Clip(name, "libx264", x264(params), **changes)
 
 
+#: The least that NVDEC takes of HEVC is 144x144, of VP9 128x128.
+_LARGE = {"width": 176, "height": 144}
+
+
 def _hevc(name: str, params: str = "", **changes: Any) -> Clip:
-    return Clip(name, "libx265", x265(params), **changes)
+    return Clip(name, "libx265", x265(params), **{**_LARGE, **changes})
 
 
 def _vp(name: str, codec: str, **changes: Any) -> Clip:
@@ -134,7 +138,7 @@ def _vp(name: str, codec: str, **changes: Any) -> Clip:
         "g": "20",
         "b": "150k",
     }
-    return Clip(name, codec, {**options, "b": "150k"}, **{"suffix": "webm", "count": 40, **changes})
+    return Clip(name, codec, {**options, "b": "150k"}, **{"suffix": "webm", "count": 40, **_LARGE, **changes})
 
 
 def _hide_some(source: Path, out: Path) -> None:
@@ -215,7 +219,7 @@ _FORMATS = [
     _h264("h264_444_bt709_full", "", pix_fmt="yuv444p", settings={"colorspace": BT709, "color_range": FULL}, count=12),
     _h264("h264_cropped", "keyint=12", width=162, height=130, count=24),
     _h264("h264_wide", "keyint=12", width=146, height=96, count=24),
-    _hevc("hevc_cropped", "keyint=12", width=150, height=102, count=24),
+    _hevc("hevc_cropped", "keyint=12", width=150, height=146, count=24),
     _vp("vp9_odd_width", "libvpx-vp9", width=161, height=128, count=24),
     _vp("vp9_odd", "libvpx-vp9", width=161, height=129, count=24),
     _vp("vp8_odd", "libvpx", width=161, height=129, count=24),

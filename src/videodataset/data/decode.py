@@ -11,8 +11,8 @@ import torch
 
 from videodataset.convert import Transform
 from videodataset.data.frame_ref import FrameRef
-from videodataset.errors import FrameIndexError, NvdecUnavailableError
-from videodataset.fetch import Ask, Output, Target, fetch
+from videodataset.errors import FrameIndexError
+from videodataset.fetch import Ask, Output, Target, fetch, require_device, target_device
 from videodataset.frames import FrameBatch
 from videodataset.index.times import check_tolerance, frames_nearest_to, frames_played_at
 from videodataset.videos import Video, videos
@@ -32,7 +32,8 @@ def decode(
 
     Args:
         refs: one reference, or several; pictures that several ask for are decoded once.
-        device: "cpu", "auto", or None for `torch.get_default_device()`.
+        device: where frames go: "cpu", "cuda", "cuda:1"; "auto", the GPU where there is one, and the CPU in a loader's
+            worker; None for `torch.get_default_device()`.
         transform: what is made of the pictures; a reference's own `crop` and `size` win over it.
         threads: runs of pictures decoded at a time; 0 decodes in this thread; None takes one per core, and 0 in a
             loader's worker.
@@ -46,26 +47,13 @@ def decode(
         DamagedVideoError: a frame cannot be decoded without error.
         UnreadableVideoError: a source cannot be read as a video.
         UnsupportedVideoError: a codec or pixel format without a decoder or conversion.
+        NvdecUnavailableError: a CUDA device that is not there, without a video library, or out of memory.
+        ForkedCudaError: a CUDA device in a process forked from one that has used it.
     """
-    check_device(device)
     one = isinstance(refs, FrameRef)
     group = Group([refs] if isinstance(refs, FrameRef) else list(refs), transform)
-    values = Resolution([group], threads).wait()[0]
+    values = Resolution([group], target_device(device), threads).wait()[0]
     return values[0] if one else values
-
-
-def check_device(device: str | torch.device | None) -> None:
-    """Refuse devices that nothing here decodes to.
-
-    Raises:
-        NvdecUnavailableError: a CUDA device.
-        ValueError: no such kind of device.
-    """
-    kind = str(torch.get_default_device() if device is None else device)
-    if kind.startswith("cuda"):
-        raise NvdecUnavailableError(f"device {kind}: this version decodes on the CPU only. Use device='cpu'.")
-    if kind not in ("cpu", "auto"):
-        raise ValueError(f"device must be 'cpu', 'auto' or None, got {kind!r}")
 
 
 @dataclass(slots=True)
@@ -84,8 +72,8 @@ class _Part:
     frames: np.ndarray[Any, np.dtype[np.int64]]  # of the reference's own shape, () or (n,)
     output: Output
 
-    def memory(self, leading: tuple[int, ...] = ()) -> torch.Tensor:
-        return self.output.allocate((*leading, *self.frames.shape), self.video.index)
+    def memory(self, device: torch.device, leading: tuple[int, ...] = ()) -> torch.Tensor:
+        return self.output.allocate((*leading, *self.frames.shape), self.video.index, device)
 
     def shape(self) -> tuple[Any, ...]:
         """What has to be equal for parts to be stacked."""
@@ -105,19 +93,21 @@ class Resolution:
 
     Args:
         groups: one for each key of a batch.
+        device: where the frames go.
         threads: see `decode`.
 
     Raises:
         FrameIndexError, UnreadableVideoError, NoVideoStreamError, UnsupportedVideoError: before anything is decoded.
     """
 
-    def __init__(self, groups: Sequence[Group], threads: int | None = None) -> None:
+    def __init__(self, groups: Sequence[Group], device: torch.device, threads: int | None = None) -> None:
+        require_device(device)
         self._opened: dict[Any, Video] = {}
         self._groups = groups
         self._parts = [[self._look_up(ref, group.transform) for ref in group.refs] for group in groups]
         asks: list[Ask] = []
-        self._data = [_allocate(parts, asks) for parts in self._parts]
-        self._fetch = fetch(asks, threads)
+        self._data = [_allocate(parts, asks, device) for parts in self._parts]
+        self._fetch = fetch(asks, device, threads)
 
     def wait(self) -> list[Any]:
         """Return what each group has become. Raises what `decode` raises while decoding."""
@@ -167,13 +157,13 @@ def _frame_numbers(video: Video, ref: FrameRef) -> np.ndarray[Any, np.dtype[np.i
     return frames.reshape(values.shape)
 
 
-def _allocate(parts: Sequence[_Part], asks: list[Ask]) -> torch.Tensor | list[torch.Tensor]:
+def _allocate(parts: Sequence[_Part], asks: list[Ask], device: torch.device) -> torch.Tensor | list[torch.Tensor]:
     """Make memory for a group's pictures, and add an ask for each."""
     if not parts:
         return []
     equal = len({part.shape() for part in parts}) == 1
     data: torch.Tensor | list[torch.Tensor]
-    data = parts[0].memory((len(parts),)) if equal else [part.memory() for part in parts]
+    data = parts[0].memory(device, (len(parts),)) if equal else [part.memory(device) for part in parts]
     for part, memory in zip(parts, data, strict=True):
         if part.frames.ndim == 0:
             asks.append(Ask(part.video, int(part.frames), Target(part.output, memory)))

@@ -1,8 +1,7 @@
 """torch's DataLoader, giving decoded frames.
 
-┌ workers: samples ─ collate ─ (target CPU) decode, one plan per batch ┐
-sampler ─▶ indices ──┤                                                                      ├─▶ batch
-└ no workers: samples ─ collate ─ decode ahead, `prefetch_batches`     ┘
+indices ─▶ workers: samples ─▶ collate ─▶ decode, one plan per batch ─▶ batch                   to the CPU
+indices ─▶ workers, or none: samples ─▶ collate ─▶ this process decodes ahead ─▶ batch          to a GPU, or no workers
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from torch.utils.data import IterableDataset, RandomSampler, default_convert, ge
 
 from videodataset.data.collate import Transforms, collate, with_transform
 from videodataset.data.dataset import BaseVideoDataset
-from videodataset.data.decode import check_device
 from videodataset.data.resolve import BatchOnItsWay
+from videodataset.fetch import target_device
 
 
 class DataLoader(torch.utils.data.DataLoader[Any]):
@@ -28,8 +27,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     Args:
         dataset: gives samples with `FrameRef`s in any nesting.
         batch_size, shuffle, sampler, and all others: as torch's; without `collate_fn`, `videodataset.collate`.
-        device: "cpu", "auto", or None for `torch.get_default_device()`: where the frames go. With workers and the CPU
-            as the target, the workers decode.
+        device: where the frames go: "cpu", "cuda", "cuda:1", "auto", or None for `torch.get_default_device()`. To the
+            CPU, workers decode; to a GPU, workers return references and this process decodes.
         transform: what is made of the frames, for all or by key of the samples.
         prefetch_batches: how many batches are decoded ahead without workers; with them, torch's `prefetch_factor`
             batches per worker are.
@@ -50,10 +49,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        check_device(device)
         if prefetch_batches < 0:
             raise ValueError(f"prefetch_batches must be at least 0, got {prefetch_batches}")
-        self.device = torch.device("cpu")
+        self.device = target_device(device)
         self.transform, self.prefetch_batches = transform, prefetch_batches
         generator: torch.Generator = kwargs.setdefault("generator", None) or torch.Generator()
         if seed is None:
@@ -73,9 +71,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             del arguments["shuffle"]
             arguments["sampler"] = RandomSampler(dataset, generator=self._order)
         batched = arguments.get("batch_size", 1) is not None or arguments.get("batch_sampler") is not None
-        arguments["collate_fn"] = _Collate(
-            arguments.get("collate_fn") or (collate if batched else default_convert), transform
-        )
+        inner = arguments.get("collate_fn") or (collate if batched else default_convert)
+        arguments["collate_fn"] = _Collate(inner, transform, decodes=self.device.type == "cpu")
         super().__init__(dataset, **arguments)
 
     def set_epoch(self, epoch: int) -> None:
@@ -91,7 +88,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             generator.manual_seed(_mixed(self.seed, self.epoch))
         self.epoch += 1
         batches = super().__iter__()
-        return batches if self.num_workers else _ahead(batches, self.transform, self.prefetch_batches)
+        if self.num_workers and self.device.type == "cpu":
+            return batches  # the workers have decoded them
+        return _ahead(batches, self.transform, self.device, self.prefetch_batches)
 
 
 _POSITIONAL = (
@@ -101,26 +100,26 @@ _POSITIONAL = (
 
 
 class _Collate:
-    """The user's collate function; in a worker, decoding too."""
+    """The user's collate function; in a worker whose target is the CPU, decoding too."""
 
-    def __init__(self, inner: Callable[[Any], Any], transform: Transforms | None) -> None:
-        self._inner, self._transform = inner, transform
+    def __init__(self, inner: Callable[[Any], Any], transform: Transforms | None, decodes: bool) -> None:
+        self._inner, self._transform, self._decodes = inner, transform, decodes
 
     def __call__(self, samples: Any) -> Any:
         batch = self._inner(samples)
-        if get_worker_info() is not None:
-            return BatchOnItsWay(batch, self._transform).wait()
+        if self._decodes and get_worker_info() is not None:
+            return BatchOnItsWay(batch, self._transform, torch.device("cpu")).wait()
         return batch if self._transform is None else with_transform(batch, self._transform)
 
 
-def _ahead(batches: Iterator[Any], transform: Transforms | None, count: int) -> Iterator[Any]:
+def _ahead(batches: Iterator[Any], transform: Transforms | None, device: torch.device, count: int) -> Iterator[Any]:
     """Give decoded batches, `count` of them begun ahead."""
     on_their_way: deque[BatchOnItsWay] = deque()
     failure: Exception | None = None
     try:
         while failure is None:
             try:
-                on_their_way.append(BatchOnItsWay(next(batches), transform))
+                on_their_way.append(BatchOnItsWay(next(batches), transform, device))
             except StopIteration:
                 break
             except Exception as error:  # of the user's code or of the plan: told when the batches before are out

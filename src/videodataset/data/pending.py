@@ -14,8 +14,9 @@ import numpy as np
 import torch
 
 from videodataset.convert import Transform
-from videodataset.data.decode import Group, Resolution, check_device
+from videodataset.data.decode import Group, Resolution
 from videodataset.data.frame_ref import FrameRef
+from videodataset.fetch import target_device
 from videodataset.frames import FrameBatch
 
 
@@ -77,15 +78,15 @@ class PendingFrames:
         """Return the references for `Resolution`; the own transform wins over the one given."""
         return Group(self.refs(), self.transform or transform)
 
-    def start(self) -> PendingFrames:
-        """Begin to decode, unless that has been done; returns itself."""
+    def start(self, device: str | torch.device | None = None) -> PendingFrames:
+        """Begin to decode to a device (see `videodataset.decode`), unless that has been done; returns itself."""
         if self._value is None and self._resolution is None:
-            self._resolution = Resolution([self.group()])
+            self._resolution = Resolution([self.group()], target_device(device))
         return self
 
     def pin_memory(self, device: Any = None) -> PendingFrames:
-        """Begin to decode: what torch's loader calls ahead of the training loop. Returns itself."""
-        return self.start()
+        """Begin to decode to the GPU: what torch's loader calls ahead of the training loop. Returns itself."""
+        return self.start("auto")
 
     def wait(self) -> Any:
         """Return (B, C, H, W) or (B, n, C, H, W); a list where shapes differ; a `FrameBatch` where times are asked for.
@@ -101,12 +102,14 @@ class PendingFrames:
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """Return the decoded frames on a device, or of a dtype, as `torch.Tensor.to` takes them."""
+        device = kwargs.get("device", args[0] if args else None)
+        if isinstance(device, (str, torch.device, int)) and not isinstance(device, bool):
+            self.start(torch.device("cuda", device) if isinstance(device, int) else device)
         return _each_tensor(self.wait(), lambda tensor: tensor.to(*args, **kwargs))
 
     def cuda(self, device: Any = None, **kwargs: Any) -> Any:
         """Return the decoded frames on the GPU."""
-        check_device(device if device is not None else "cuda")
-        raise AssertionError("unreachable: check_device refuses CUDA")
+        return self.to("cuda" if device is None else device, **kwargs)
 
     def cpu(self) -> Any:
         """Return the decoded frames on the CPU."""

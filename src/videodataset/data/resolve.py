@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from videodataset.data.collate import Transforms, transform_of
 from videodataset.data.decode import Group, Resolution
 from videodataset.data.frame_ref import FrameRef
@@ -17,10 +19,13 @@ class BatchOnItsWay:
     Args:
         batch: any nesting with `PendingFrames`, or with single `FrameRef`s, which become single frames.
         transform: what is made of the frames, for all or by key.
+        device: where the frames go.
         threads: see `videodataset.decode`.
     """
 
-    def __init__(self, batch: Any, transform: Transforms | None = None, threads: int | None = None) -> None:
+    def __init__(
+        self, batch: Any, transform: Transforms | None, device: torch.device, threads: int | None = None
+    ) -> None:
         self._batch = batch
         groups: list[Group] = []
 
@@ -30,7 +35,7 @@ class BatchOnItsWay:
             return value
 
         map_leaves(batch, (PendingFrames, FrameRef), note)
-        self._resolution = Resolution(groups, threads) if groups else None
+        self._resolution = Resolution(groups, device, threads) if groups else None
 
     def wait(self) -> Any:
         """Return the batch with tensors in the place of references. Raises what `videodataset.decode` raises."""

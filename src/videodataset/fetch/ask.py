@@ -44,7 +44,7 @@ class Output:
             return self.transform.dtype
         return torch.uint8 if self.kind == "yuv" and sample_depth(index) == 8 else torch.uint16
 
-    def allocate(self, leading: tuple[int, ...], index: VideoIndex) -> torch.Tensor:
+    def allocate(self, leading: tuple[int, ...], index: VideoIndex, device: torch.device) -> torch.Tensor:
         """Return memory for pictures of this video: (*leading, C, H, W), or (*leading, H, W, C) for "NHWC".
 
         Where pixels come from the colour conversion as they are, those of "NCHW" lie side by side too (channels last),
@@ -53,10 +53,10 @@ class Output:
         channels = 1 if self.kind == "gray16" else 3
         dtype, (height, width) = self.dtype(index), self.size(index)
         if self.transform.dimension_order == "NHWC":
-            return torch.empty((*leading, height, width, channels), dtype=dtype)
+            return torch.empty((*leading, height, width, channels), dtype=dtype, device=device)
         if self.is_plain:
-            return torch.empty((*leading, height, width, channels), dtype=dtype).movedim(-1, -3)
-        return torch.empty((*leading, channels, height, width), dtype=dtype)
+            return torch.empty((*leading, height, width, channels), dtype=dtype, device=device).movedim(-1, -3)
+        return torch.empty((*leading, channels, height, width), dtype=dtype, device=device)
 
 
 def sample_depth(index: VideoIndex) -> int:
@@ -88,3 +88,8 @@ class Ask(NamedTuple):
     video: Video
     frame: int
     target: Target
+
+    @property
+    def picture(self) -> int:
+        """Number of the frame's picture, in decode order."""
+        return int(self.video.index.presentation[self.frame])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 
 from videodataset.convert import finish, to_gray16, to_rgb, to_yuv
+from videodataset.decode.cpu import cpu_engine
+from videodataset.decode.engine import DecodeRun, FrameSlot
 from videodataset.errors import UnsupportedVideoError
-from videodataset.fetch.ask import Output, Target
+from videodataset.fetch.ask import Ask, Output, Target
 from videodataset.index.model import StreamInfo
+from videodataset.plan import plan_runs
 from videodataset.videos import Video
 
 
@@ -44,6 +47,55 @@ class ConvertingSlot:
                 f"{self._video.name}: the picture size changes inside the stream, from {info.width}x{info.height} to "
                 f"{frame.width}x{frame.height}; one batch holds one size. Ask for frames of one size at a time."
             )
+
+
+class CpuFetch:
+    """Frames on their way to host memory; see `Fetch`."""
+
+    def __init__(self, asks: Sequence[Ask], threads: int) -> None:
+        self._asks = asks
+        slots: dict[int, dict[int, ConvertingSlot]] = {}
+        by_video: dict[int, tuple[Video, list[int]]] = {}
+        for ask in asks:
+            key = id(ask.video.index)
+            of_video = slots.setdefault(key, {})
+            slot = of_video.get(ask.picture)
+            if slot is None:
+                slot = of_video[ask.picture] = ConvertingSlot(ask.video)
+            slot.add(ask.target)
+            by_video.setdefault(key, (ask.video, []))[1].append(ask.frame)
+        runs: list[DecodeRun[FrameSlot]] = []
+        for key, (video, frames) in by_video.items():
+            planned = plan_runs(video.index, slots[key])
+            # Runs of one video at a time would take the decoder that stands ready from one another.
+            reads_on = video.reads_on(frames) and (not threads or len(planned) == 1)
+            runs += [
+                DecodeRun(video.storage, video.index, run, {p: slots[key][p] for p in run.asked}, reads_on)
+                for run in planned
+            ]
+        self._indexes = [id(run.index) for run in runs]
+        self._ticket = cpu_engine(threads).submit(runs)
+
+    def wait(self) -> None:
+        """See `Fetch.wait`."""
+        for error in self.errors():
+            if error is not None:
+                raise error
+
+    def errors(self) -> list[Exception | None]:
+        """See `Fetch.errors`."""
+        failed = {
+            (index, picture): error
+            for index, errors in zip(self._indexes, self._ticket.wait(), strict=True)
+            for picture, error in errors.items()
+        }
+        if not failed:
+            return [None] * len(self._asks)
+        return [failed.get((id(ask.video.index), ask.picture)) for ask in self._asks]
+
+    def cancel(self) -> None:
+        """See `Fetch.cancel`."""
+        self._ticket.cancel()
 
 
 def _convert(frame: Any, output: Output, out: torch.Tensor | None, video: Video) -> torch.Tensor:

@@ -36,6 +36,8 @@ from videodataset.storage import Source, Storage, StorageFile, open_storage
 #: The first frame is decoded for its size, pixel format and display matrix; a stream that gives none by then is
 #: described by its header.
 _PROBE_PACKETS = 300
+#: Titles in some other encoding are no reason to refuse a video. PyAV 19 has no such option and refuses none.
+_OPEN_OPTIONS: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
 _DEFAULT_FPS = Fraction(25)  # FFmpeg's rate for raw streams that say nothing
 #: Codecs whose pictures before a sync picture may need what came before it, without saying so themselves.
 _OPEN_GOP_BY_ORDER = ("h264", "mpeg4")
@@ -90,7 +92,7 @@ def open_container(storage: Storage, padded_size_bytes: int = 0) -> Iterator[Any
     """
     file = StorageFile(storage, padded_size_bytes)
     try:
-        container = av.open(file, mode="r", metadata_errors="replace")
+        container = av.open(file, mode="r", **_OPEN_OPTIONS)
     except VideoDatasetError:
         raise
     except (av.error.FFmpegError, ValueError) as error:
@@ -394,7 +396,9 @@ def _display(frame: Any) -> tuple[float | None, Orientation]:
     nearest of the eight turns and mirrorings.
     """
     matrix = None
-    for side_data in () if frame is None else frame.side_data:
+    side = [] if frame is None else list(frame.side_data)
+    # Iterating gives the entries themselves, from PyAV 19 on their keys.
+    for side_data in (entry if hasattr(entry, "type") else frame.side_data[entry] for entry in side):
         if side_data.type.name == "DISPLAYMATRIX":
             matrix = np.frombuffer(bytes(side_data), np.int32)
     if matrix is None or not matrix[[0, 1, 3, 4]].any():

@@ -41,6 +41,11 @@ class LocalFile:
         """Size of the file."""
         return self._identity.size_bytes
 
+    @property
+    def local_file(self) -> tuple[str, int]:
+        """The path, and where in that file the source begins: for readers that open it themselves."""
+        return self.name, 0
+
     def read(self, offset: int, size_bytes: int) -> bytes:
         """See `Storage.read`."""
         try:

@@ -38,6 +38,12 @@ class StoragePart:
         """Number of bytes of the part."""
         return self._size
 
+    @property
+    def local_file(self) -> tuple[str, int] | None:
+        """The path of the file that holds it, and where it begins there; None where it is no local file."""
+        whole: tuple[str, int] | None = getattr(self._whole, "local_file", None)
+        return None if whole is None else (whole[0], whole[1] + self._offset)
+
     def read(self, offset: int, size_bytes: int) -> bytes:
         """See `Storage.read`."""
         return self._whole.read(self._offset + offset, max(0, min(size_bytes, self._size - offset)))

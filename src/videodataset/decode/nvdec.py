@@ -1,0 +1,313 @@
+"""The NVDEC engine: runs to the native core, one engine for each GPU and process."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from videodataset.decode.engine import DecodeRun, RunErrors
+from videodataset.decode.packets import read_pictures
+from videodataset.decode.surface import MONOCHROME, YUV420, YUV422, YUV444, SurfaceFormat, planes_of
+from videodataset.errors import (
+    DamagedVideoError,
+    ForkedCudaError,
+    NvdecUnavailableError,
+    UnreadableVideoError,
+    UnsupportedVideoError,
+)
+from videodataset.index.model import SYNC, VideoIndex
+from videodataset.plan import may_be_built_on
+from videodataset.storage import Storage
+
+if TYPE_CHECKING:
+    from videodataset import _core
+
+#: Enough that the hardware always has work queued: 14 sessions give 28,800 of its 30,500 pictures/s, 7 give 24,500
+#: (HEVC 640x480, H200, seven NVDEC engines).
+SESSIONS = 14
+_CODECS = {"mpeg2video": 1, "mpeg4": 2, "h264": 4, "hevc": 8, "vp8": 9, "vp9": 10, "av1": 11}
+_MAX_VIDEOS = 4096  # of which the core keeps the columns of the index
+
+
+class NotDecodedHereError(UnsupportedVideoError):
+    """The hardware does not decode this video; FFmpeg may."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSlot:
+    """Device memory for one picture.
+
+    Attributes:
+        memory: uint8 (surface.size_bytes,) on the engine's GPU, contiguous.
+        surface: the format that the picture is expected to have.
+    """
+
+    memory: torch.Tensor
+    surface: SurfaceFormat
+
+    def planes(self) -> list[torch.Tensor]:
+        """Return Y, Cb, Cr, each (h, w); see `planes_of`."""
+        return [plane[0] for plane in planes_of(self.memory[None], self.surface)]
+
+
+def surface_format(index: VideoIndex) -> SurfaceFormat | None:
+    """Return how pictures of a video lie in the hardware's memory, None where NVDEC has no format for them."""
+    info = index.info
+    name = (info.pixel_format or "").removesuffix("le").replace("yuvj", "yuv")
+    depth = next((bits for bits in (10, 12) if name.endswith(str(bits))), 8)
+    family = name.removesuffix(str(depth)).removesuffix("p")
+    chroma = {"yuv420": YUV420, "yuv422": YUV422, "yuv444": YUV444, "gray": MONOCHROME}.get(family)
+    return None if chroma is None else SurfaceFormat(info.width, info.height, chroma, depth)
+
+
+class NvdecEngine:
+    """Decodes with one GPU's NVDEC; see `nvdec_engine`.
+
+    Args:
+        device: number of the CUDA device.
+        sessions: how many runs are decoded at a time, each with a thread, a parser and a decoder.
+
+    Raises:
+        NvdecUnavailableError: no driver, no video library, no such device.
+    """
+
+    def __init__(self, device: int, sessions: int = SESSIONS) -> None:
+        self._core = _load_core()
+        problem = self._core.driver_info()["problem"]
+        if problem:
+            raise NvdecUnavailableError(f"device cuda:{device}: {problem}")
+        self.device, self._pid = device, os.getpid()
+        try:
+            self._engine = self._core.Engine(device, sessions)
+        except self._core.CoreError as error:
+            raise NvdecUnavailableError(f"device cuda:{device}: {error.args[1]}") from None
+        self._videos: OrderedDict[int, tuple[VideoIndex, _core.Video]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def why_not(self, index: VideoIndex) -> str | None:
+        """Return why this GPU does not decode a video; None where it does."""
+        info = index.info
+        codec, surface = _CODECS.get(info.codec), surface_format(index)
+        if codec is None or surface is None:
+            return f"NVDEC decodes no {info.codec} with pixel format {info.pixel_format}"
+        what = f"{info.codec} {info.pixel_format}"
+        if surface.chroma == YUV422:
+            return f"{what}: 4:2:2 is decoded by FFmpeg only"
+        caps = self._engine.caps(codec, surface.chroma, surface.depth)
+        if caps is None:
+            return f"{what} is not decoded by this GPU"
+        size = f"{what}, {info.width}x{info.height}"
+        if info.width > caps["max_width"] or info.height > caps["max_height"]:
+            return f"{size} is larger than this GPU takes, {caps['max_width']}x{caps['max_height']}"
+        if info.width < caps["min_width"] or info.height < caps["min_height"]:
+            return f"{size} is smaller than this GPU takes, {caps['min_width']}x{caps['min_height']}"
+        return None
+
+    def submit(self, runs: Sequence[DecodeRun[DeviceSlot]]) -> NvdecTicket:
+        """See `Engine.submit`. Slots may have work queued on the current stream that still uses their memory."""
+        if self._pid != os.getpid():
+            raise forked_error()
+        queued = [self._native(run) for run in runs]
+        stream = torch.cuda.current_stream(self.device).cuda_stream
+        return NvdecTicket(self._engine.submit(queued, stream), runs, self.device)
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts since the engine was made, by name."""
+        counts: dict[str, int] = self._engine.statistics()
+        return counts
+
+    def close(self) -> None:
+        """Cancel what is queued, end the threads, give back decoders."""
+        if self._pid == os.getpid():
+            self._engine.close()
+
+    def _native(self, run: DecodeRun[DeviceSlot]) -> tuple[Any, Any, Any, list[bytes] | None]:
+        local = getattr(run.storage, "local_file", None) if run.index.info.direct else None
+        pictures = np.array(run.run.pictures, np.int32)
+        slots = np.array(
+            [
+                (picture, slot.memory.data_ptr(), s.pitch_bytes, s.width, s.height, s.chroma, s.depth)
+                for picture, slot in run.slots.items()
+                for s in (slot.surface,)
+            ],
+            np.int64,
+        ).reshape(-1, 7)
+        payloads = None
+        if local is None:
+            packets = read_pictures(run.storage, run.index, run.run.pictures)
+            payloads = [bytes(packet) for picture in packets for packet in picture]
+        return self._video(run.storage, run.index, local), pictures, slots, payloads
+
+    def _video(self, storage: Storage, index: VideoIndex, local: tuple[str, int] | None) -> _core.Video:
+        with self._lock:
+            known = self._videos.get(id(index))
+            if known is not None:
+                self._videos.move_to_end(id(index))
+                return known[1]
+        path, offset = local if local is not None else (None, 0)
+        identity = storage.identity
+        info = index.info
+        video: _core.Video = self._core.Video(
+            storage.name,
+            None if path is None else os.fsencode(path),
+            (0, 0, 0) if identity is None else (identity.size_bytes, identity.mtime_ns, identity.inode),
+            _CODECS[info.codec],
+            info.nal_length_size,
+            np.ascontiguousarray(index.packet_offset + offset, np.int64),
+            np.ascontiguousarray(index.packet_size, np.int64),
+            np.ascontiguousarray(index.first_packet, np.int64),
+            np.ascontiguousarray((index.flags & SYNC) != 0, np.uint8),
+            np.ascontiguousarray(index.parameter_sets, np.int32),
+            [_parameter_sets(index, units) for units in index.parameter_set_table],
+        )
+        with self._lock:
+            # The index is kept with it, so that its id stays its own.
+            self._videos[id(index)] = (index, video)
+            while len(self._videos) > _MAX_VIDEOS:
+                self._videos.popitem(last=False)
+        return video
+
+
+class NvdecTicket:
+    """Runs of one submission; see `Ticket`. What `wait` says is decoded may still be on its way to its slot."""
+
+    def __init__(self, ticket: _core.Ticket, runs: Sequence[DecodeRun[DeviceSlot]], device: int) -> None:
+        self._ticket, self._runs, self._device = ticket, list(runs), device
+        self._errors: list[RunErrors] | None = None
+
+    @property
+    def done(self) -> bool:
+        """See `Ticket.done`."""
+        return self._ticket.done
+
+    def wait(self, timeout_s: float | None = None) -> list[RunErrors]:
+        """See `Ticket.wait`. The current stream then waits for the copies into the slots."""
+        if self._errors is None:
+            outcomes = self._ticket.wait(timeout_s)
+            if outcomes is None:
+                raise TimeoutError(f"the runs have not ended after {timeout_s} s")
+            self._errors = [
+                {} if outcome is None else _errors(run, *outcome)
+                for run, outcome in zip(self._runs, outcomes, strict=True)
+            ]
+            self._runs = []  # let go of the slots, once the stream of their owner waits for the copies
+        self._ticket.order_before(torch.cuda.current_stream(self._device).cuda_stream)
+        return self._errors
+
+    def cancel(self) -> None:
+        """See `Ticket.cancel`."""
+        self._ticket.cancel()
+
+
+def _errors(
+    run: DecodeRun[DeviceSlot], kind: str | None, message: str, missing: list[int], bad: list[int], _: Any
+) -> RunErrors:
+    asked, name = run.run.asked, run.storage.name
+    if kind is not None:
+        error = _error(kind, message, name)
+        return dict.fromkeys(asked, error)
+    errors: RunErrors = {}
+    for picture in sorted(asked):
+        cause = next((p for p in sorted(bad) if p == picture or may_be_built_on(run.index, picture, p)), None)
+        if cause is not None:
+            which = "it" if cause == picture else f"the picture {picture - cause} before it in decode order"
+            errors[picture] = DamagedVideoError(
+                f"{name}: picture {picture} (in decode order) cannot be decoded without error; NVDEC reports {which} "
+                f"as damaged or incomplete. Ask for other frames, or fetch the file again."
+            )
+        elif picture in missing:
+            errors[picture] = DamagedVideoError(
+                f"{name}: picture {picture} (in decode order) did not come out of NVDEC. "
+                f"Ask for other frames, or fetch the file again."
+            )
+    return errors
+
+
+def _error(kind: str, message: str, name: str) -> Exception:
+    if kind == "cancelled":
+        return CancelledError()
+    if kind == "unreadable":
+        return UnreadableVideoError(message)
+    if kind in ("unsupported", "format"):
+        return NotDecodedHereError(message)
+    if kind == "out_of_memory":
+        return NvdecUnavailableError(
+            f"{name}: the GPU's memory is exhausted ({message}). Free some, or ask for fewer frames at a time."
+        )
+    return NvdecUnavailableError(f"{name}: {message}. See `videodataset doctor`.")
+
+
+def _parameter_sets(index: VideoIndex, units: tuple[bytes, ...]) -> bytes:
+    if index.info.codec in ("h264", "hevc"):
+        return b"".join(b"\0\0\0\1" + unit for unit in units)
+    return b"".join(units)  # units of other codecs carry their own start codes or sizes
+
+
+def _load_core() -> Any:
+    try:
+        from videodataset import _core
+    except ImportError as error:
+        raise NvdecUnavailableError(
+            f"the native core of videodataset is not installed ({error}). Install from a wheel, or with a C++ "
+            f"compiler: pip install ."
+        ) from error
+    return _core
+
+
+def forked_error() -> ForkedCudaError:
+    """Return the error for a forked child, with what to do."""
+    return ForkedCudaError(
+        "CUDA cannot be used in a process forked from one that has used it. In a data set return "
+        "`videodataset.FrameRef` (or `self.frames(...)`) and let `videodataset.DataLoader` decode in the training "
+        "process; or start workers with multiprocessing_context='spawn'; or decode in the worker with device='cpu'."
+    )
+
+
+_engines: dict[int, NvdecEngine] = {}
+_engines_lock = threading.Lock()
+
+
+def nvdec_engine(device: torch.device) -> NvdecEngine:
+    """Return this process's engine for a GPU, made on first use and closed at exit.
+
+    Raises:
+        NvdecUnavailableError: no driver, no video library, no such device.
+        ForkedCudaError: this process was forked from one that has used CUDA.
+    """
+    if torch.cuda._is_in_bad_fork():
+        raise forked_error()
+    if not torch.cuda.is_available():
+        problem = _load_core().driver_info()["problem"] or "torch finds no usable CUDA device"
+        raise NvdecUnavailableError(f"device {device}: {problem}")
+    number = torch.cuda.current_device() if device.index is None else device.index
+    if number >= torch.cuda.device_count():
+        raise NvdecUnavailableError(f"device cuda:{number}: there are {torch.cuda.device_count()} CUDA devices.")
+    with _engines_lock:
+        engine = _engines.get(number)
+        if engine is not None and engine._pid != os.getpid():
+            raise forked_error()
+        if engine is None:
+            torch.cuda.current_stream(number)  # torch makes the primary context first, with its own flags
+            engine = _engines[number] = NvdecEngine(number)
+        return engine
+
+
+def close_engines() -> None:
+    """Close the engines of this process; the next use makes new ones."""
+    with _engines_lock:
+        engines = list(_engines.values())
+        _engines.clear()
+    for engine in engines:
+        engine.close()
+
+
+atexit.register(close_engines)
