@@ -40,11 +40,17 @@ def reference(clip: ClipStore) -> Iterator[Reference]:
 def device(request: pytest.FixtureRequest) -> str:
     """Every device; CUDA is skipped where there is none, unless VIDEODATASET_REQUIRE_GPU=1."""
     name: str = request.param
-    if name == "cuda" and not torch.cuda.is_available():
+    if name == "cuda":
+        require_cuda()
+    return name
+
+
+def require_cuda() -> None:
+    """Skip where there is no CUDA, unless VIDEODATASET_REQUIRE_GPU=1: then fail."""
+    if not torch.cuda.is_available():
         if os.environ.get("VIDEODATASET_REQUIRE_GPU") == "1":
             pytest.fail("VIDEODATASET_REQUIRE_GPU=1, but torch.cuda.is_available() is False")
         pytest.skip("no CUDA here")
-    return name
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from reference import planes_of
@@ -30,9 +31,57 @@ class PlanesSlot:
         self.planes = [plane.copy() for plane in planes_of(frame)]
 
 
-def runs_for(storage: Storage, index: VideoIndex, pictures: Sequence[int]) -> list[DecodeRun[FrameSlot]]:
-    """Runs with fresh slots."""
-    return [DecodeRun(storage, index, run, {p: PlanesSlot() for p in run.asked}) for run in plan_runs(index, pictures)]
+class CpuHarness:
+    """The CPU engine, and slots for it."""
+
+    def __init__(self, threads: int) -> None:
+        self.engine: Any = CpuEngine(threads)
+
+    def slot(self, index: VideoIndex) -> Any:
+        return PlanesSlot()
+
+    def planes(self, slot: Any) -> Planes:
+        planes: Planes = slot.planes
+        return planes
+
+    def is_filled(self, slot: Any) -> bool:
+        assert slot.filled <= 1, "filled twice"
+        return bool(slot.filled)
+
+    def runs(self, storage: Storage, index: VideoIndex, pictures: Sequence[int]) -> list[DecodeRun[Any]]:
+        """Runs with fresh slots."""
+        return [
+            DecodeRun(storage, index, run, {p: self.slot(index) for p in run.asked})
+            for run in plan_runs(index, pictures)
+        ]
+
+
+class NvdecHarness(CpuHarness):
+    """The NVDEC engine, and slots in device memory that begin with a pattern no picture has."""
+
+    PATTERN = 0xA5
+
+    def __init__(self) -> None:
+        from videodataset.decode.nvdec import nvdec_engine
+
+        self.engine = nvdec_engine(torch.device("cuda"))
+
+    def slot(self, index: VideoIndex) -> Any:
+        from videodataset.decode.nvdec import DeviceSlot, surface_format
+
+        surface = surface_format(index.info)
+        assert surface is not None
+        memory = torch.full((surface.size_bytes,), self.PATTERN, dtype=torch.uint8, device="cuda")
+        return DeviceSlot(memory, surface)
+
+    def planes(self, slot: Any) -> Planes:
+        """As FFmpeg has them: values of more than 8 bits in the low bits."""
+        planes = [plane.cpu().numpy() for plane in slot.planes()]
+        shift = 16 - slot.surface.depth
+        return planes if slot.surface.depth == 8 else [plane.view("<u2") >> shift for plane in planes]
+
+    def is_filled(self, slot: Any) -> bool:
+        return any(bool((plane != plane.flat[0]).any()) for plane in (p.cpu().numpy() for p in slot.planes()))
 
 
 def decode_planes(storage: Storage, index: VideoIndex, runs: Sequence[Run]) -> dict[int, Planes]:

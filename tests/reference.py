@@ -50,6 +50,7 @@ class Shown:
     pts_seconds: float | None
     fast_path: bool  # swscale's own RGB is what the CPU gives, bit for bit
     tolerance: int  # codes off the formula that the CPU may be
+    gpu_tolerance: int  # likewise
 
 
 def formula(planes: list[Array], pix_fmt: str, colorspace: int, color_range: int) -> Array:
@@ -107,6 +108,8 @@ def shown_frame(frame: Any, recipe: Clip) -> Shown:
         pts_seconds=None if frame.pts is None else float(frame.pts * frame.time_base),
         fast_path=fast_path,
         tolerance=3 if name in FAST_PATH else 1,
+        # MPEG-2 and MPEG-4 leave the rounding of the inverse transform open (IEEE 1180), and it adds up in prediction.
+        gpu_tolerance=16 if recipe.codec in ("mpeg2video", "mpeg4") else 1,
     )
 
 
@@ -137,7 +140,7 @@ def assert_picture(got_chw: torch.Tensor, want: Shown) -> None:
     got = got_chw.cpu().numpy().transpose(1, 2, 0)
     assert got.shape == want.exact.shape
     error = np.abs(got - want.exact)
-    tolerance = want.tolerance if got_chw.device.type == "cpu" else 1
+    tolerance = want.tolerance if got_chw.device.type == "cpu" else want.gpu_tolerance
     # swscale truncates; its mean error alone reaches 1.03 on some of these clips.
     assert error.max() <= tolerance, f"off the formula by {error.max():.2f} (mean {error.mean():.3f})"
     assert error.mean() < 1.1, f"off the formula by {error.mean():.3f} in the mean"

@@ -67,20 +67,23 @@ std::shared_ptr<Ticket> Engine::submit(std::vector<std::unique_ptr<Run>> runs, d
 
 void Engine::work() {
     std::unique_ptr<Session> session;
-    std::string problem;
-    ErrorKind kind = ErrorKind::driver;
-    bool pushed = false;
-    try {
-        VD_CHECK(ctxPushCurrent, context_);
-        pushed = true;
+    bool current = false;
+    // Tried again for every run until it succeeds: memory of the GPU may be short for a while.
+    auto begin_session = [&] {
+        if (!current) VD_CHECK(ctxPushCurrent, context_);
+        current = true;
         // A capture of the user's in another thread must not be broken by what this one calls.
         int mode = driver::kCaptureModeRelaxed;
         VD_CHECK(threadExchangeStreamCaptureMode, &mode);
         session = std::make_unique<Session>(pool_, caps_, files_, *events_, counters_);
-    } catch (const Error& error) {
-        problem = error.what();
-        kind = error.kind;
-    }
+    };
+    auto refuse = [&](Run& run, ErrorKind kind, const std::string& message) {
+        RunResult result;
+        result.failed = true;
+        result.kind = kind;
+        result.message = message;
+        run.ticket->finish(run.number, std::move(result), this, nullptr);
+    };
     for (;;) {
         std::unique_ptr<Run> run;
         {
@@ -95,23 +98,21 @@ void Engine::work() {
             run = std::move(queue_.front());
             queue_.pop_front();
         }
-        RunResult result;
-        result.failed = true;
         if (run->ticket->cancelled()) {
-            result.kind = ErrorKind::cancelled;
-            result.message = "cancelled";
-            run->ticket->finish(run->number, std::move(result), this, nullptr);
-        } else if (!session) {
-            result.kind = kind;
-            result.message = problem;
-            run->ticket->finish(run->number, std::move(result), this, nullptr);
-        } else {
-            session->execute(std::move(run));
+            refuse(*run, ErrorKind::cancelled, "cancelled");
+            continue;
         }
+        try {
+            if (!session) begin_session();
+        } catch (const Error& error) {
+            refuse(*run, error.kind, error.what());
+            continue;
+        }
+        session->execute(std::move(run));
     }
     session.reset();
     driver::Context popped = nullptr;
-    if (pushed) driver::functions().ctxPopCurrent(&popped);
+    if (current) driver::functions().ctxPopCurrent(&popped);
 }
 
 void Engine::close() {

@@ -47,6 +47,7 @@ void EventPool::clear() {
     std::lock_guard<std::mutex> lock(mutex_);
     for (driver::Event event : free_) driver::functions().eventDestroy(event);
     free_.clear();
+    cleared_ = true;
 }
 
 driver::Event EventPool::take() {
@@ -65,7 +66,8 @@ driver::Event EventPool::take() {
 
 void EventPool::give_back(driver::Event event) {
     std::lock_guard<std::mutex> lock(mutex_);
-    free_.push_back(event);
+    if (cleared_) driver::functions().eventDestroy(event);
+    else free_.push_back(event);
 }
 
 }  // namespace vd

@@ -95,11 +95,12 @@ class EventPool {
   public:
     driver::Event take();  // the calling thread has the context current
     void give_back(driver::Event event);
-    void clear();  // likewise; those still out are left to the context's end
+    void clear();  // likewise; those still out are destroyed when they are given back
 
   private:
     std::mutex mutex_;
     std::vector<driver::Event> free_;
+    bool cleared_ = false;
 };
 
 }  // namespace vd

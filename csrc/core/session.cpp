@@ -23,8 +23,13 @@ bool shows_at_once(driver::Codec codec) { return codec == driver::kVp8 || shows_
 
 Session::Session(DecoderPool& pool, Caps& caps, OpenFiles& files, EventPool& events, Counters& counters)
     : pool_(pool), caps_(caps), events_(events), counters_(counters), reader_(files) {
-    VD_CHECK(streamCreate, &stream_, driver::kStreamNonBlocking);
     copied_event_ = events_.take();
+    try {
+        VD_CHECK(streamCreate, &stream_, driver::kStreamNonBlocking);
+    } catch (const Error&) {
+        events_.give_back(copied_event_);
+        throw;
+    }
 }
 
 Session::~Session() {
@@ -50,7 +55,7 @@ void Session::execute(std::unique_ptr<Run> run) {
     const unsigned long long before = reader_.bytes_read();
     try {
         feed(*active);
-        for (size_t k = 0; k < active->states.size(); k++) {
+        for (size_t k = 0; !active->result.failed && k < active->states.size(); k++) {
             if (active->states[k] != SlotState::waiting) continue;
             active->states[k] = SlotState::missing;  // the stream has ended: it never comes
             active->result.missing.push_back(active->run->slots[k].picture);
@@ -82,6 +87,7 @@ void Session::feed(Active& active) {
     bool first = true;
     for (int32_t picture : run.pictures) {
         if (run.ticket->cancelled()) throw Error(ErrorKind::cancelled, "cancelled");
+        if (active.result.failed) return;  // while copying: the rest is not wanted
         feed_picture(active, picture, first);
         first = false;
     }
@@ -243,7 +249,7 @@ void Session::show(const driver::DisplayInfo& info) {
                                        [](const Slot& s, int64_t wanted) { return s.picture < wanted; });
     if (slot == slots.end() || slot->picture != picture) return;
     const size_t number = static_cast<size_t>(slot - slots.begin());
-    if (active.states[number] != SlotState::waiting) return;
+    if (active.result.failed || active.states[number] != SlotState::waiting) return;
     active.states[number] = SlotState::pending;
     pending_.push_back({info, current_, number});
     if (pending_.size() > kPending) copy_oldest();
@@ -311,12 +317,15 @@ void Session::copy(const Shown& shown) {
             }
         }
     } catch (const Error&) {
+        driver::functions().streamSynchronize(stream_);  // some planes may be on their way
         driver::functions().unmapVideoFrame(decoder_->handle, surface);
         throw;
     }
     unmap();  // the picture before this one, whose copy has long ended
-    VD_CHECK(eventRecord, copied_event_, stream_);
     mapped_ = surface;
+    copy_recorded_ = false;
+    VD_CHECK(eventRecord, copied_event_, stream_);
+    copy_recorded_ = true;
     // This picture is complete, and so is what was decoded before it.
     for (size_t k = 0; k < surfaces_.size(); k++)
         if (surfaces_[k].active == shown.active && surfaces_[k].picture <= slot.picture) check_status(static_cast<int>(k), surfaces_[k]);
@@ -334,7 +343,8 @@ void Session::check_status(int surface, Surface& content) {
 
 void Session::unmap() {
     if (!mapped_) return;
-    VD_CHECK(eventSynchronize, copied_event_);
+    if (copy_recorded_) VD_CHECK(eventSynchronize, copied_event_);
+    else VD_CHECK(streamSynchronize, stream_);
     VD_CHECK(unmapVideoFrame, decoder_->handle, mapped_);
     mapped_ = 0;
 }
@@ -347,6 +357,9 @@ void Session::settle(Active& active) {
             event = events_.take();
             VD_CHECK(eventRecord, event, stream_);
         } catch (const Error& error) {
+            driver::functions().streamSynchronize(stream_);  // nobody else will know when the copies have ended
+            if (event) events_.give_back(event);
+            event = nullptr;
             active.result.failed = true;
             active.result.kind = error.kind;
             active.result.message = error.what();

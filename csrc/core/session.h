@@ -89,6 +89,7 @@ class Session {
     driver::Stream stream_ = nullptr;
     driver::Event copied_event_ = nullptr;  // behind the copy out of `mapped_`
     driver::DevicePtr mapped_ = 0;
+    bool copy_recorded_ = false;  // whether `copied_event_` has been recorded behind that copy
     driver::Parser parser_ = nullptr;
     bool parser_usable_ = false;  // false after an error: what it would go on with is not known
     std::shared_ptr<const Video> parser_video_;

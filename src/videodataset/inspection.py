@@ -12,11 +12,13 @@ from typing import Any
 
 import av
 import numpy as np
+import torch
 
 from videodataset.advice import Advice, advice_for
 from videodataset.convert import check_convertible, color_description
 from videodataset.decode.contexts import decoder_name
-from videodataset.errors import UnsupportedVideoError, VideoDatasetError
+from videodataset.decode.nvdec import nvdec_engine
+from videodataset.errors import ForkedCudaError, NvdecUnavailableError, UnsupportedVideoError, VideoDatasetError
 from videodataset.frame_cost import picture_sizes_bytes, sums_of_all, sums_of_needed
 from videodataset.index import VideoIndex, load_or_build
 from videodataset.index.build import open_container
@@ -320,7 +322,11 @@ def _decoded_by(info: StreamInfo, name: str) -> DecodedBy:
 
 
 def _nvdec(info: StreamInfo, name: str) -> tuple[bool, str]:
-    return False, "this version does not use NVDEC"
+    try:
+        reason = nvdec_engine(torch.device("cuda")).why_not(info)
+    except (NvdecUnavailableError, ForkedCudaError) as error:
+        return False, f"no NVDEC here: {error}"
+    return reason is None, reason or "this GPU's NVDEC"
 
 
 def _cpu(info: StreamInfo, name: str) -> tuple[bool, str]:

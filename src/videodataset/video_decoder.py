@@ -67,8 +67,6 @@ class VideoDecoder:
     Attributes:
         metadata: facts of the stream, `VideoStreamMetadata`.
         stream_index: the stream that is decoded.
-        cpu_fallback: whether a GPU was asked for and the CPU decodes.
-        backend: what decodes: "nvdec" or "cpu".
     """
 
     def __init__(
@@ -101,9 +99,22 @@ class VideoDecoder:
         self._index: VideoIndex = self._video.index
         self.metadata: VideoStreamMetadata = metadata_of(self._index)
         self.stream_index: int = self._index.info.stream_index
-        self.backend, self.cpu_fallback = _backend(self._device, self._index)
+        if self._device.type == "cuda":
+            from videodataset.decode.nvdec import nvdec_engine
+
+            self._video.fallback_reason = nvdec_engine(self._device).why_not(self._index.info)
         if custom_frame_mappings is not None:
             _check_frame_mappings(custom_frame_mappings, self._index, self._storage.name)
+
+    @property
+    def cpu_fallback(self) -> CpuFallbackStatus:
+        """Whether frames asked for on a GPU are decoded on the CPU, and why."""
+        return CpuFallbackStatus(reason=self._video.fallback_reason)
+
+    @property
+    def backend(self) -> Literal["nvdec", "cpu"]:
+        """What decodes."""
+        return "nvdec" if self._device.type == "cuda" and not self.cpu_fallback else "cpu"
 
     def __len__(self) -> int:
         """Return the number of frames."""
@@ -292,15 +303,6 @@ def _checked_transforms(transforms: Sequence[Any] | None) -> list[torch.nn.Modul
                 f"transforms must be torch.nn.Module (torchvision.transforms.v2 are), got {type(transform).__name__}"
             )
     return list(transforms or ())
-
-
-def _backend(device: torch.device, index: VideoIndex) -> tuple[str, CpuFallbackStatus]:
-    if device.type == "cpu":
-        return "cpu", CpuFallbackStatus()
-    from videodataset.decode.nvdec import nvdec_engine
-
-    reason = nvdec_engine(device).why_not(index)
-    return ("nvdec" if reason is None else "cpu"), CpuFallbackStatus(reason=reason)
 
 
 def _check_frame_mappings(mappings: Any, index: VideoIndex, name: str) -> None:

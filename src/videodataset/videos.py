@@ -27,14 +27,16 @@ class Video:
         storage: its bytes.
         index: its index.
         name: what messages call it.
+        fallback_reason: why pictures that a GPU was to decode were decoded on the CPU; None as long as none was.
     """
 
-    __slots__ = ("_last", "index", "name", "storage")
+    __slots__ = ("_last", "fallback_reason", "index", "name", "storage")
 
     def __init__(self, storage: Storage, stream_index: int | None = None) -> None:
         self.storage, self.name = storage, storage.name
         self.index: VideoIndex = load_or_build(storage, stream_index=stream_index)
         self._last = -1
+        self.fallback_reason: str | None = None
 
     def reads_on(self, frames: Collection[int]) -> bool:
         """Note a request for these frames; whether it goes on where the one before ended."""

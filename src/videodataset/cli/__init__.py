@@ -3,6 +3,7 @@
 import typer
 
 from videodataset.cli.demo import demo
+from videodataset.cli.doctor import doctor
 from videodataset.cli.index import index
 from videodataset.cli.inspect import inspect
 
@@ -14,6 +15,7 @@ app = typer.Typer(
 )
 app.command()(inspect)
 app.command()(index)
+app.command()(doctor)
 app.command()(demo)
 
 __all__ = ["app"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from videodataset.errors import (
     UnreadableVideoError,
     UnsupportedVideoError,
 )
-from videodataset.index.model import SYNC, VideoIndex
+from videodataset.index.model import SYNC, StreamInfo, VideoIndex
 from videodataset.plan import may_be_built_on
 from videodataset.storage import Storage
 
@@ -59,9 +59,8 @@ class DeviceSlot:
         return [plane[0] for plane in planes_of(self.memory[None], self.surface)]
 
 
-def surface_format(index: VideoIndex) -> SurfaceFormat | None:
-    """Return how pictures of a video lie in the hardware's memory, None where NVDEC has no format for them."""
-    info = index.info
+def surface_format(info: StreamInfo) -> SurfaceFormat | None:
+    """Return how pictures of a stream lie in the hardware's memory, None where NVDEC has no format for them."""
     name = (info.pixel_format or "").removesuffix("le").replace("yuvj", "yuv")
     depth = next((bits for bits in (10, 12) if name.endswith(str(bits))), 8)
     family = name.removesuffix(str(depth)).removesuffix("p")
@@ -90,13 +89,13 @@ class NvdecEngine:
             self._engine = self._core.Engine(device, sessions)
         except self._core.CoreError as error:
             raise NvdecUnavailableError(f"device cuda:{device}: {error.args[1]}") from None
+        self._fallbacks: Counter[str] = Counter()
         self._videos: OrderedDict[int, tuple[VideoIndex, _core.Video]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def why_not(self, index: VideoIndex) -> str | None:
-        """Return why this GPU does not decode a video; None where it does."""
-        info = index.info
-        codec, surface = _CODECS.get(info.codec), surface_format(index)
+    def why_not(self, info: StreamInfo) -> str | None:
+        """Return why this GPU does not decode a stream; None where it does."""
+        codec, surface = _CODECS.get(info.codec), surface_format(info)
         if codec is None or surface is None:
             return f"NVDEC decodes no {info.codec} with pixel format {info.pixel_format}"
         what = f"{info.codec} {info.pixel_format}"
@@ -120,10 +119,16 @@ class NvdecEngine:
         stream = torch.cuda.current_stream(self.device).cuda_stream
         return NvdecTicket(self._engine.submit(queued, stream), runs, self.device)
 
-    def statistics(self) -> dict[str, int]:
-        """Return counts since the engine was made, by name."""
-        counts: dict[str, int] = self._engine.statistics()
-        return counts
+    def statistics(self) -> dict[str, Any]:
+        """Return counts since the engine was made, by name; pictures left to the CPU by the reason."""
+        counts: dict[str, Any] = self._engine.statistics()
+        with self._lock:
+            return {**counts, "pictures_left_to_the_cpu": dict(self._fallbacks)}
+
+    def note_fallback(self, reason: str, pictures: int) -> None:
+        """Count pictures that the CPU decodes for this GPU."""
+        with self._lock:
+            self._fallbacks[reason] += pictures
 
     def close(self) -> None:
         """Cancel what is queued, end the threads, give back decoders."""

@@ -82,8 +82,15 @@ class CudaFetch:
         by_video: dict[int, tuple[Video, list[int]]] = {}
         for wanted in self._wanted.values():
             by_video.setdefault(id(wanted.video.index), (wanted.video, []))[1].append(wanted.picture)
-        hardware = [(v, p) for v, p in by_video.values() if self._engine.why_not(v.index) is None]
-        software = [(v, p) for v, p in by_video.values() if self._engine.why_not(v.index) is not None]
+        hardware: list[tuple[Video, list[int]]] = []
+        software: list[tuple[Video, list[int]]] = []
+        for video, pictures in by_video.values():
+            reason = self._engine.why_not(video.index.info)
+            if reason is None:
+                hardware.append((video, pictures))
+            else:
+                self._note_fallback(video, reason, len(pictures))
+                software.append((video, pictures))
         self._slots = self._device_slots(hardware)
         self._runs: list[DecodeRun[DeviceSlot]] = [
             DecodeRun(video.storage, video.index, run, {p: self._slots[id(video.index), p][2] for p in run.asked})
@@ -111,8 +118,11 @@ class CudaFetch:
         for run, errors in zip(self._runs, self._ticket.wait() if self._ticket else [], strict=True):
             for picture, error in errors.items():
                 failed[id(run.index), picture] = error
-            if any(isinstance(error, NotDecodedHereError) for error in errors.values()):
-                again.append((self._wanted[id(run.index), next(iter(run.run.asked))].video, run.run))
+            refused = [error for error in errors.values() if isinstance(error, NotDecodedHereError)]
+            if refused:  # only now, by the stream's own headers
+                video = self._wanted[id(run.index), next(iter(run.run.asked))].video
+                self._note_fallback(video, str(refused[0]), len(errors))
+                again.append((video, run.run))
         late_runs, late_ticket = self._submit_to_cpu(again)
         for runs, ticket in ((self._host_runs, self._host_ticket), (late_runs, late_ticket)):
             for host_run, errors in zip(runs, ticket.wait(), strict=True):
@@ -137,6 +147,10 @@ class CudaFetch:
             self._ticket.cancel()
         self._host_ticket.cancel()
 
+    def _note_fallback(self, video: Video, reason: str, pictures: int) -> None:
+        video.fallback_reason = reason
+        self._engine.note_fallback(reason, pictures)
+
     def _submit_to_cpu(self, planned: Sequence[tuple[Video, Run]]) -> tuple[list[DecodeRun[FrameSlot]], Any]:
         runs: list[DecodeRun[FrameSlot]] = []
         for video, run in planned:
@@ -151,7 +165,7 @@ class CudaFetch:
         """Memory for pictures, those of one format in one piece: (the piece, row in it, slot) by (index, picture)."""
         by_format: dict[SurfaceFormat, list[tuple[int, int]]] = {}
         for video, pictures in hardware:
-            surface = surface_format(video.index)
+            surface = surface_format(video.index.info)
             assert surface is not None, "why_not has passed it"
             by_format.setdefault(surface, []).extend((id(video.index), picture) for picture in pictures)
         slots = {}
