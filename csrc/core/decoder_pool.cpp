@@ -25,6 +25,11 @@ int output_format(const DecoderKey& key) {
 
 }  // namespace
 
+size_t PooledDecoder::size_bytes() const {
+    const size_t samples = static_cast<size_t>(key.width_class) * static_cast<size_t>(key.height_class);
+    return surfaces * samples * (key.depth > 8 ? 2 : 1) * (key.chroma == driver::k444 ? 6 : 3) / 2;
+}
+
 DecoderKey DecoderPool::key_of(const driver::VideoFormat& format, const driver::DecodeCaps& caps) {
     return {format.codec, format.chroma, format.bitDepthLumaMinus8 + 8, size_class(format.codedWidth, caps.maxWidth),
             size_class(format.codedHeight, caps.maxHeight)};
@@ -42,7 +47,7 @@ std::unique_ptr<PooledDecoder> DecoderPool::take(const DecoderNeed& need) {
     for (;;) {  // make room before making a new one
         {
             std::lock_guard<std::mutex> lock(mutex_);
-            if (alive_ < limit_) break;
+            if (alive_bytes_ < limit_bytes_) break;
         }
         auto victim = take_idle(nullptr);
         if (!victim) break;
@@ -104,7 +109,7 @@ std::unique_ptr<PooledDecoder> DecoderPool::create(const DecoderNeed& need) {
     info.maxHeight = static_cast<unsigned long>(key.height_class);
     VD_CHECK(createDecoder, &decoder->handle, &info);
     std::lock_guard<std::mutex> lock(mutex_);
-    alive_++;
+    alive_bytes_ += decoder->size_bytes();
     counts_.created++;
     return decoder;
 }
@@ -112,7 +117,7 @@ std::unique_ptr<PooledDecoder> DecoderPool::create(const DecoderNeed& need) {
 void DecoderPool::destroy(PooledDecoder& decoder) {
     driver::functions().destroyDecoder(decoder.handle);  // nothing can be done about a failure
     std::lock_guard<std::mutex> lock(mutex_);
-    alive_--;
+    alive_bytes_ -= decoder.size_bytes();
     counts_.destroyed++;
 }
 

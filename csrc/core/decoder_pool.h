@@ -32,13 +32,14 @@ struct PooledDecoder {
     unsigned surfaces = 0;           // as created; all are used, whatever the stream needs
     unsigned width = 0, height = 0;  // coded size in pixels that it is set to
 
+    size_t size_bytes() const;  // of its decode surfaces, about
     bool fits(const DecoderNeed& need) const { return key == need.key && surfaces >= need.surfaces; }
 };
 
 class DecoderPool {
   public:
-    // limit: decoders alive at most, as long as idle ones can be destroyed to keep to it.
-    explicit DecoderPool(size_t limit) : limit_(limit) {}
+    // limit_bytes: surfaces of all decoders at most, as long as idle ones can be destroyed to keep to it.
+    explicit DecoderPool(size_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
     // Destroys idle decoders; the calling thread has the context current.
     void clear();
@@ -65,10 +66,10 @@ class DecoderPool {
     void destroy(PooledDecoder& decoder);
     std::unique_ptr<PooledDecoder> take_idle(const DecoderNeed* need);
 
-    const size_t limit_;
+    const size_t limit_bytes_;
     mutable std::mutex mutex_;
     std::list<std::unique_ptr<PooledDecoder>> idle_;  // most recently used first
-    size_t alive_ = 0;
+    size_t alive_bytes_ = 0;
     Counts counts_{0, 0, 0};
 };
 

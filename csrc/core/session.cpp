@@ -251,7 +251,7 @@ void Session::show(const driver::DisplayInfo& info) {
     const size_t number = static_cast<size_t>(slot - slots.begin());
     if (active.result.failed || active.states[number] != SlotState::waiting) return;
     active.states[number] = SlotState::pending;
-    pending_.push_back({info, current_, number});
+    pending_.push_back({info, current_, number, format_.displayArea.left, format_.displayArea.top});
     if (pending_.size() > kPending) copy_oldest();
 }
 
@@ -283,7 +283,6 @@ void Session::copy(const Shown& shown) {
     driver::DevicePtr surface = 0;
     unsigned pitch = 0;
     VD_CHECK(mapVideoFrame, decoder_->handle, shown.info.surface, &surface, &pitch, &process);  // waits for the picture
-    const auto& area = format_.displayArea;
     const size_t bytes = slot.format.depth > 8 ? 2 : 1;
     const size_t width = static_cast<size_t>(slot.format.width), height = static_cast<size_t>(slot.format.height);
     const bool planar = slot.format.chroma == driver::k444;
@@ -297,9 +296,14 @@ void Session::copy(const Shown& shown) {
         plane.dstDevice = slot.address + slot_row * slot.pitch;
         plane.WidthInBytes = width_bytes;
         plane.Height = rows;
-        VD_CHECK(memcpy2DAsync, &plane, stream_);
+        const driver::Result result = driver::functions().memcpy2DAsync(&plane, stream_);
+        if (result != driver::kSuccess)
+            driver::check(result, ("cuMemcpy2DAsync of " + std::to_string(width_bytes) + "x" + std::to_string(rows) + " bytes from row " +
+                                   std::to_string(surface_row) + " of a picture of " + std::to_string(decoder_->width) + "x" +
+                                   std::to_string(decoder_->height) + ", pitch " + std::to_string(pitch) + " to pitch " +
+                                   std::to_string(slot.pitch)).c_str());
     };
-    const size_t left = static_cast<size_t>(area.left), top = static_cast<size_t>(area.top);
+    const size_t left = static_cast<size_t>(shown.left), top = static_cast<size_t>(shown.top);
     // From here on the copy may be under way, and the slot is not free before it has ended.
     active.copied = true;
     try {

@@ -53,6 +53,7 @@ class Session {
         driver::DisplayInfo info;
         std::shared_ptr<Active> active;
         size_t slot;
+        int left, top;  // of the shown area, which may change while it waits
     };
     struct Surface {  // what was last decoded into it
         std::shared_ptr<Active> active;
