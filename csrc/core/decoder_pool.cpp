@@ -40,9 +40,13 @@ void DecoderPool::clear() {
 }
 
 std::unique_ptr<PooledDecoder> DecoderPool::take(const DecoderNeed& need) {
-    if (auto decoder = take_idle(&need)) {
-        resize(*decoder, need);
-        return decoder;
+    while (auto decoder = take_idle(&need)) {
+        try {
+            resize(*decoder, need);
+            return decoder;
+        } catch (const Error&) {
+            discard(std::move(decoder));  // in what state it is nobody knows
+        }
     }
     for (;;) {  // make room before making a new one
         {
@@ -55,8 +59,8 @@ std::unique_ptr<PooledDecoder> DecoderPool::take(const DecoderNeed& need) {
     }
     try {
         return create(need);
-    } catch (const Error& error) {
-        if (error.kind != ErrorKind::out_of_memory) throw;
+    } catch (const Error&) {
+        // Out of memory, or of the hardware's channels, which the driver reports as CUDA_ERROR_NO_DEVICE.
         while (auto victim = take_idle(nullptr)) discard(std::move(victim));
         return create(need);
     }
@@ -92,8 +96,6 @@ std::unique_ptr<PooledDecoder> DecoderPool::create(const DecoderNeed& need) {
     const DecoderKey& key = decoder->key = need.key;
     const bool large = std::max(key.width_class, key.height_class) > kLargeSide;
     decoder->surfaces = large ? need.surfaces : std::max(need.surfaces, kCommonSurfaces);
-    decoder->width = need.width;
-    decoder->height = need.height;
     driver::CreateInfo info{};
     info.codec = key.codec;
     info.chroma = key.chroma;
@@ -103,14 +105,24 @@ std::unique_ptr<PooledDecoder> DecoderPool::create(const DecoderNeed& need) {
     info.numOutputSurfaces = 2;
     info.numDecodeSurfaces = decoder->surfaces;
     info.creationFlags = driver::kCreatePreferCuvid;
-    info.width = info.targetWidth = need.width;
-    info.height = info.targetHeight = need.height;
-    info.maxWidth = static_cast<unsigned long>(key.width_class);
-    info.maxHeight = static_cast<unsigned long>(key.height_class);
+    // Made at the largest size of its class and then set to the stream's: reconfiguring does not enlarge the memory of
+    // mapped pictures. Made small and enlarged, copies failed now and then and memory was overwritten (H200, driver 580).
+    decoder->width = static_cast<unsigned>(key.width_class);
+    decoder->height = static_cast<unsigned>(key.height_class);
+    info.width = info.targetWidth = info.maxWidth = decoder->width;
+    info.height = info.targetHeight = info.maxHeight = decoder->height;
     VD_CHECK(createDecoder, &decoder->handle, &info);
-    std::lock_guard<std::mutex> lock(mutex_);
-    alive_bytes_ += decoder->size_bytes();
-    counts_.created++;
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        alive_bytes_ += decoder->size_bytes();
+        counts_.created++;
+    }
+    try {
+        resize(*decoder, need);
+    } catch (const Error&) {
+        discard(std::move(decoder));
+        throw;
+    }
     return decoder;
 }
 

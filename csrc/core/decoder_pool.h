@@ -45,7 +45,7 @@ class DecoderPool {
     void clear();
 
     // A decoder that fits, an idle one where there is one. The calling thread has the context current.
-    // Throws Error(out_of_memory) after idle decoders have been given up, Error(driver).
+    // Throws Error(out_of_memory), Error(driver), after idle decoders have been given up and it was tried again.
     std::unique_ptr<PooledDecoder> take(const DecoderNeed& need);
     void give_back(std::unique_ptr<PooledDecoder> decoder);
     // Destroys a decoder that may not be used again.

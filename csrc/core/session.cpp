@@ -210,14 +210,20 @@ int Session::start(const driver::VideoFormat& format) {
     require_supported(caps, format, run.video->name.c_str());
     const DecoderNeed need{DecoderPool::key_of(format, caps), format.codedWidth, format.codedHeight,
                            format.minNumDecodeSurfaces + kExtraSurfaces};
-    const bool fits = decoder_ && decoder_->fits(need);
+    bool fits = decoder_ && decoder_->fits(need);
     if (!fits || decoder_->width != need.width || decoder_->height != need.height) {
         flush();  // pictures of the runs before lie in surfaces of the old size
         unmap();
     }
     if (fits) {
-        pool_.resize(*decoder_, need);
-    } else {
+        try {
+            pool_.resize(*decoder_, need);
+        } catch (const Error&) {
+            pool_.discard(std::move(decoder_));  // in what state it is nobody knows
+            fits = false;
+        }
+    }
+    if (!fits) {
         if (decoder_) pool_.give_back(std::move(decoder_));
         surfaces_.clear();
         decoder_ = pool_.take(need);

@@ -316,6 +316,10 @@ API cuvidMapVideoFrame64(Decoder decoder, int surface, DevicePtr* address, unsig
     *pitch = static_cast<unsigned>((fake->width * bytes + 255) / 256 * 256);
     const size_t luma_rows = (fake->height + 1) / 2 * 2;
     const size_t rows = fake->info.chroma == k444 ? 3 * fake->height : luma_rows + luma_rows / 2;
+    // As on the hardware, memory of mapped pictures has the size that the decoder was made with.
+    const size_t made_pitch = (fake->info.targetWidth * bytes + 255) / 256 * 256;
+    const size_t made_rows = fake->info.chroma == k444 ? 3 * fake->info.targetHeight : fake->info.targetHeight * 3 / 2;
+    if (*pitch * rows > made_pitch * made_rows) return 1;
     auto memory = std::make_unique<std::vector<uint8_t>>(*pitch * rows);
     const uint8_t value = fake->values[static_cast<size_t>(surface)];
     const size_t chroma_begin = *pitch * (fake->info.chroma == k444 ? fake->height : luma_rows);
