@@ -130,7 +130,7 @@ def test_folder_as_text(tree: Path) -> None:
     assert done.returncode == 1
     rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line}
     assert rows["h264_15b/h264_15b.mp4"][1:7] == ["h264", "128x96", "25", "48", "16", "2.81"]
-    assert rows["hevc_no_b/hevc_no_b.mp4"][1:7] == ["hevc", "128x96", "25", "24", "8", "4.50"]
+    assert rows["hevc_no_b/hevc_no_b.mp4"][1:7] == ["hevc", "176x144", "25", "24", "8", "4.50"]
     assert rows["h264_ts/h264_ts.ts"][-2:] == ["through", "demuxer"]
     assert str(tree) in done.stdout.replace("\n", "")
     assert "3 inspected, 1 failed, of 4 files" in done.stdout

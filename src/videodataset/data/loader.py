@@ -26,7 +26,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     Args:
         dataset: gives samples with `FrameRef`s in any nesting.
-        batch_size, shuffle, sampler, and all others: as torch's; without `collate_fn`, `videodataset.collate`.
+        *args: as torch's.
+        **kwargs: as torch's; without `collate_fn`, `videodataset.collate`.
         device: where the frames go: "cpu", "cuda", "cuda:1", "auto", or None for `torch.get_default_device()`. To the
             CPU, workers decode; to a GPU, workers return references and this process decodes.
         transform: what is made of the frames, for all or by key of the samples.
