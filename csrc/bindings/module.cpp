@@ -44,8 +44,9 @@ struct PyVideo {
     std::shared_ptr<const vd::Video> video;
 };
 
-PyVideo make_video(const std::string& name, std::optional<nb::bytes> path, std::tuple<int64_t, int64_t, int64_t> identity, int codec,
-                   int nal_length_size, Column<int64_t> packet_offset, Column<int64_t> packet_size, Column<int64_t> first_packet,
+PyVideo make_video(const std::string& name, std::optional<nb::bytes> path,
+                   std::tuple<int64_t, int64_t, int64_t> identity, int codec, int nal_length_size,
+                   Column<int64_t> packet_offset, Column<int64_t> packet_size, Column<int64_t> first_packet,
                    Column<uint8_t> sync, Column<int32_t> parameter_sets, const std::vector<nb::bytes>& blobs) {
     auto video = std::make_shared<vd::Video>();
     video->name = name;
@@ -66,7 +67,8 @@ PyVideo make_video(const std::string& name, std::optional<nb::bytes> path, std::
     return {video};
 }
 
-// Runs: (video, pictures int32 (n,), slots int64 (m, 7): picture, address, pitch, width, height, chroma, depth; payloads).
+// Runs: (video, pictures int32 (n,), slots int64 (m, 7): picture, address, pitch, width, height, chroma, depth;
+// payloads).
 PyTicket submit(PyEngine& self, nb::list runs, uint64_t stream) {
     std::vector<std::unique_ptr<vd::Run>> queued;
     for (nb::handle entry : runs) {
@@ -84,7 +86,8 @@ PyTicket submit(PyEngine& self, nb::list runs, uint64_t stream) {
             slot.picture = row[0];
             slot.address = static_cast<vd::driver::DevicePtr>(row[1]);
             slot.pitch = static_cast<size_t>(row[2]);
-            slot.format = {static_cast<int>(row[3]), static_cast<int>(row[4]), static_cast<int>(row[5]), static_cast<int>(row[6])};
+            slot.format = {static_cast<int>(row[3]), static_cast<int>(row[4]), static_cast<int>(row[5]),
+                           static_cast<int>(row[6])};
             run->slots.push_back(slot);
         }
         if (!given[3].is_none()) {
@@ -202,35 +205,41 @@ NB_MODULE(_core, m) {
         }
     });
 
-    nb::class_<PyVideo>(m, "Video").def(
-        "__init__",
-        [](PyVideo* self, const std::string& name, std::optional<nb::bytes> path, std::tuple<int64_t, int64_t, int64_t> identity,
-           int codec, int nal_length_size, Column<int64_t> packet_offset, Column<int64_t> packet_size, Column<int64_t> first_packet,
-           Column<uint8_t> sync, Column<int32_t> parameter_sets, const std::vector<nb::bytes>& blobs) {
-            new (self) PyVideo(make_video(name, path, identity, codec, nal_length_size, packet_offset, packet_size, first_packet,
-                                          sync, parameter_sets, blobs));
-        },
-        "name"_a, "path"_a.none(), "identity"_a, "codec"_a, "nal_length_size"_a, "packet_offset"_a, "packet_size"_a,
-        "first_packet"_a, "sync"_a, "parameter_sets"_a, "parameter_set_blobs"_a);
+    nb::class_<PyVideo>(m, "Video")
+        .def(
+            "__init__",
+            [](PyVideo* self, const std::string& name, std::optional<nb::bytes> path,
+               std::tuple<int64_t, int64_t, int64_t> identity, int codec, int nal_length_size,
+               Column<int64_t> packet_offset, Column<int64_t> packet_size, Column<int64_t> first_packet,
+               Column<uint8_t> sync, Column<int32_t> parameter_sets, const std::vector<nb::bytes>& blobs) {
+                new (self) PyVideo(make_video(name, path, identity, codec, nal_length_size, packet_offset, packet_size,
+                                              first_packet, sync, parameter_sets, blobs));
+            },
+            "name"_a, "path"_a.none(), "identity"_a, "codec"_a, "nal_length_size"_a, "packet_offset"_a, "packet_size"_a,
+            "first_packet"_a, "sync"_a, "parameter_sets"_a, "parameter_set_blobs"_a);
 
     nb::class_<PyTicket>(m, "Ticket")
         .def_prop_ro("done", [](const PyTicket& self) { return self.ticket->done(); })
         .def("wait", &wait, "timeout_s"_a.none() = nb::none())
         .def("cancel", [](const PyTicket& self) { self.ticket->cancel(); })
-        .def("order_before",
-             [](const PyTicket& self, uint64_t stream) {
-                 self.engine->order_before(*self.ticket, reinterpret_cast<vd::driver::Stream>(stream));
-             },
-             "stream"_a, nb::call_guard<nb::gil_scoped_release>())
-        .def("synchronize", [](const PyTicket& self) { self.engine->synchronize(*self.ticket); },
-             nb::call_guard<nb::gil_scoped_release>());
+        .def(
+            "order_before",
+            [](const PyTicket& self, uint64_t stream) {
+                self.engine->order_before(*self.ticket, reinterpret_cast<vd::driver::Stream>(stream));
+            },
+            "stream"_a, nb::call_guard<nb::gil_scoped_release>())
+        .def(
+            "synchronize", [](const PyTicket& self) { self.engine->synchronize(*self.ticket); },
+            nb::call_guard<nb::gil_scoped_release>());
 
     nb::class_<PyEngine>(m, "Engine")
-        .def("__init__",
-             [](PyEngine* self, int device, size_t sessions) { new (self) PyEngine{make_engine(device, sessions)}; },
-             "device"_a, "sessions"_a)
+        .def(
+            "__init__",
+            [](PyEngine* self, int device, size_t sessions) { new (self) PyEngine{make_engine(device, sessions)}; },
+            "device"_a, "sessions"_a)
         .def("submit", &submit, "runs"_a, "stream"_a)
-        .def("close", [](PyEngine& self) { self.engine->close(); }, nb::call_guard<nb::gil_scoped_release>())
+        .def(
+            "close", [](PyEngine& self) { self.engine->close(); }, nb::call_guard<nb::gil_scoped_release>())
         .def("statistics", &statistics)
         .def("caps", &caps, "codec"_a, "chroma"_a, "depth"_a);
 

@@ -2,7 +2,8 @@
 
 namespace vd {
 
-Span to_start_codes(unsigned char* data, size_t size, int length_size, std::vector<unsigned char>& scratch, bool& whole) {
+Span to_start_codes(unsigned char* data, size_t size, int length_size, std::vector<unsigned char>& scratch,
+                    bool& whole) {
     const size_t prefix = static_cast<size_t>(length_size);
     const bool in_place = length_size == 4;
     whole = true;

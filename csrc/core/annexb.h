@@ -13,6 +13,7 @@ struct Span {
 
 // Rewrites a packet. With 4-byte lengths it is changed in place; with others it is copied to `scratch`.
 // `whole` becomes false where a length reaches past the packet's end.
-Span to_start_codes(unsigned char* data, size_t size, int length_size, std::vector<unsigned char>& scratch, bool& whole);
+Span to_start_codes(unsigned char* data, size_t size, int length_size, std::vector<unsigned char>& scratch,
+                    bool& whole);
 
 }  // namespace vd

@@ -71,7 +71,9 @@ void DecoderPool::give_back(std::unique_ptr<PooledDecoder> decoder) {
     idle_.push_front(std::move(decoder));
 }
 
-void DecoderPool::discard(std::unique_ptr<PooledDecoder> decoder) { destroy(*decoder); }
+void DecoderPool::discard(std::unique_ptr<PooledDecoder> decoder) {
+    destroy(*decoder);
+}
 
 void DecoderPool::resize(PooledDecoder& decoder, const DecoderNeed& need) {
     if (decoder.width == need.width && decoder.height == need.height) return;
@@ -106,7 +108,8 @@ std::unique_ptr<PooledDecoder> DecoderPool::create(const DecoderNeed& need) {
     info.numDecodeSurfaces = decoder->surfaces;
     info.creationFlags = driver::kCreatePreferCuvid;
     // Made at the largest size of its class and then set to the stream's: reconfiguring does not enlarge the memory of
-    // mapped pictures. Made small and enlarged, copies failed now and then and memory was overwritten (H200, driver 580).
+    // mapped pictures. Made small and enlarged, copies failed now and then and memory was overwritten (H200, driver
+    // 580).
     decoder->width = static_cast<unsigned>(key.width_class);
     decoder->height = static_cast<unsigned>(key.height_class);
     info.width = info.targetWidth = info.maxWidth = decoder->width;

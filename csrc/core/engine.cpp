@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kOpenFiles = 64;
 // Decoders of every format a data set has, for each session, without making them anew: 14 of 640x480 take 0.4 GB.
 constexpr size_t kDecoderBytes = size_t{8} << 30;
-}
+}  // namespace
 
 class Engine::Current {
   public:
@@ -26,22 +26,29 @@ class Engine::Current {
 };
 
 Engine::Engine(int device, size_t sessions)
-    : device_(device), session_count_(std::max<size_t>(sessions, 1)), pid_(getpid()), pool_(kDecoderBytes), files_(kOpenFiles) {
+    : device_(device),
+      session_count_(std::max<size_t>(sessions, 1)),
+      pid_(getpid()),
+      pool_(kDecoderBytes),
+      files_(kOpenFiles) {
     int count = 0;
     VD_CHECK(deviceGetCount, &count);
     if (device < 0 || device >= count)
-        throw Error(ErrorKind::unavailable, "no CUDA device " + std::to_string(device) + "; there are " + std::to_string(count) +
-                                                ". See CUDA_VISIBLE_DEVICES.");
+        throw Error(ErrorKind::unavailable, "no CUDA device " + std::to_string(device) + "; there are " +
+                                                std::to_string(count) + ". See CUDA_VISIBLE_DEVICES.");
     driver::Device handle = 0;
     VD_CHECK(deviceGet, &handle, device);
     VD_CHECK(primaryCtxRetain, &context_, handle);  // torch uses the same context
 }
 
-Engine::~Engine() { close(); }
+Engine::~Engine() {
+    close();
+}
 
 void Engine::require_own_process() const {
     if (getpid() != pid_)
-        throw Error(ErrorKind::forked, "this process was forked after CUDA was used, and CUDA does not survive a fork.");
+        throw Error(ErrorKind::forked,
+                    "this process was forked after CUDA was used, and CUDA does not survive a fork.");
 }
 
 std::shared_ptr<Ticket> Engine::submit(std::vector<std::unique_ptr<Run>> runs, driver::Stream stream) {
@@ -62,8 +69,10 @@ std::shared_ptr<Ticket> Engine::submit(std::vector<std::unique_ptr<Run>> runs, d
     if (closed_) throw Error(ErrorKind::unavailable, "this engine is closed. Make a new one.");
     while (threads_.size() < session_count_) threads_.emplace_back([this] { work(); });
     for (auto& run : runs) queue_.push_back(std::move(run));
-    if (runs.size() == 1) changed_.notify_one();
-    else changed_.notify_all();
+    if (runs.size() == 1)
+        changed_.notify_one();
+    else
+        changed_.notify_all();
     return ticket;
 }
 
@@ -158,8 +167,9 @@ void Engine::synchronize(const Ticket& ticket) {
 EngineStatistics Engine::statistics() {
     const DecoderPool::Counts decoders = pool_.counts();
     std::lock_guard<std::mutex> lock(mutex_);
-    return {counters_.decoded, counters_.copied, counters_.runs, counters_.bytes_read, counters_.errors, counters_.parsers,
-            decoders.created, decoders.reconfigured, decoders.destroyed, queue_.size(), threads_.size()};
+    return {counters_.decoded,  counters_.copied,  counters_.runs,   counters_.bytes_read,
+            counters_.errors,   counters_.parsers, decoders.created, decoders.reconfigured,
+            decoders.destroyed, queue_.size(),     threads_.size()};
 }
 
 driver::DecodeCaps Engine::caps(int codec, int chroma, int depth) {

@@ -20,15 +20,24 @@ enum class ErrorKind {
 
 inline const char* name_of(ErrorKind kind) {
     switch (kind) {
-        case ErrorKind::unavailable: return "unavailable";
-        case ErrorKind::unsupported: return "unsupported";
-        case ErrorKind::damaged: return "damaged";
-        case ErrorKind::unreadable: return "unreadable";
-        case ErrorKind::format: return "format";
-        case ErrorKind::out_of_memory: return "out_of_memory";
-        case ErrorKind::cancelled: return "cancelled";
-        case ErrorKind::forked: return "forked";
-        case ErrorKind::driver: return "driver";
+        case ErrorKind::unavailable:
+            return "unavailable";
+        case ErrorKind::unsupported:
+            return "unsupported";
+        case ErrorKind::damaged:
+            return "damaged";
+        case ErrorKind::unreadable:
+            return "unreadable";
+        case ErrorKind::format:
+            return "format";
+        case ErrorKind::out_of_memory:
+            return "out_of_memory";
+        case ErrorKind::cancelled:
+            return "cancelled";
+        case ErrorKind::forked:
+            return "forked";
+        case ErrorKind::driver:
+            return "driver";
     }
     return "driver";
 }

@@ -21,21 +21,26 @@ constexpr int64_t kGroupBytes = 4 * 1024 * 1024;
 constexpr size_t kPadding = 64;
 
 void require_unchanged(int fd, const Video& video) {
-    struct stat status {};
-    if (fstat(fd, &status) != 0) throw Error(ErrorKind::unreadable, video.name + ": cannot be read: " + std::strerror(errno) + ".");
+    struct stat status{};
+    if (fstat(fd, &status) != 0)
+        throw Error(ErrorKind::unreadable, video.name + ": cannot be read: " + std::strerror(errno) + ".");
     const int64_t mtime_ns = static_cast<int64_t>(status.st_mtim.tv_sec) * 1000000000 + status.st_mtim.tv_nsec;
     const Identity& want = video.identity;
-    if (status.st_size != want.size_bytes || mtime_ns != want.mtime_ns || static_cast<int64_t>(status.st_ino) != want.inode)
+    if (status.st_size != want.size_bytes || mtime_ns != want.mtime_ns ||
+        static_cast<int64_t>(status.st_ino) != want.inode)
         throw Error(ErrorKind::unreadable, video.name + ": changed while in use. Open it again.");
 }
 
 }  // namespace
 
-OpenFiles::File::~File() { ::close(fd); }
+OpenFiles::File::~File() {
+    ::close(fd);
+}
 
 std::shared_ptr<OpenFiles::File> OpenFiles::open(const Video& video) {
     // A path that was replaced is another file: identity is part of the key.
-    const std::string key = video.path + '\0' + std::to_string(video.identity.inode) + ':' + std::to_string(video.identity.mtime_ns);
+    const std::string key =
+        video.path + '\0' + std::to_string(video.identity.inode) + ':' + std::to_string(video.identity.mtime_ns);
     std::shared_ptr<File> file;
     {
         std::lock_guard<std::mutex> lock(mutex_);
@@ -47,7 +52,8 @@ std::shared_ptr<OpenFiles::File> OpenFiles::open(const Video& video) {
     }
     if (!file) {
         const int fd = ::open(video.path.c_str(), O_RDONLY | O_CLOEXEC);
-        if (fd < 0) throw Error(ErrorKind::unreadable, video.name + ": cannot be opened: " + std::strerror(errno) + ".");
+        if (fd < 0)
+            throw Error(ErrorKind::unreadable, video.name + ": cannot be opened: " + std::strerror(errno) + ".");
         file = std::make_shared<File>(fd);
         std::lock_guard<std::mutex> lock(mutex_);
         files_.emplace_front(key, file);
@@ -57,7 +63,8 @@ std::shared_ptr<OpenFiles::File> OpenFiles::open(const Video& video) {
     return file;
 }
 
-void PacketReader::begin(const Video& video, const std::vector<int64_t>& packets, const std::vector<std::string>* payloads) {
+void PacketReader::begin(const Video& video, const std::vector<int64_t>& packets,
+                         const std::vector<std::string>* payloads) {
     video_ = &video;
     packets_ = packets;
     payloads_ = payloads;
@@ -94,9 +101,11 @@ void PacketReader::read_group() {
     if (buffer_.size() < size + kPadding) buffer_.resize(size + kPadding);
     group_size_ = 0;
     while (group_size_ < size) {
-        const ssize_t got = ::pread(file_->fd, buffer_.data() + group_size_, size - group_size_, group_offset_ + static_cast<int64_t>(group_size_));
+        const ssize_t got = ::pread(file_->fd, buffer_.data() + group_size_, size - group_size_,
+                                    group_offset_ + static_cast<int64_t>(group_size_));
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) throw Error(ErrorKind::unreadable, video_->name + ": cannot be read: " + std::strerror(errno) + ".");
+        if (got < 0)
+            throw Error(ErrorKind::unreadable, video_->name + ": cannot be read: " + std::strerror(errno) + ".");
         if (got == 0) break;  // the file ends inside a packet: it comes short
         group_size_ += static_cast<size_t>(got);
     }

@@ -66,8 +66,10 @@ driver::Event EventPool::take() {
 
 void EventPool::give_back(driver::Event event) {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (cleared_) driver::functions().eventDestroy(event);
-    else free_.push_back(event);
+    if (cleared_)
+        driver::functions().eventDestroy(event);
+    else
+        free_.push_back(event);
 }
 
 }  // namespace vd

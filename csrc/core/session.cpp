@@ -16,8 +16,12 @@ constexpr size_t kPending = 6;
 // Decode surfaces beyond the stream's own: those that hold pending pictures, and a few so that decoding never waits.
 constexpr unsigned kExtraSurfaces = kPending + 3;
 
-bool shows_without_decoding(driver::Codec codec) { return codec == driver::kVp9 || codec == driver::kAv1; }
-bool shows_at_once(driver::Codec codec) { return codec == driver::kVp8 || shows_without_decoding(codec); }
+bool shows_without_decoding(driver::Codec codec) {
+    return codec == driver::kVp9 || codec == driver::kAv1;
+}
+bool shows_at_once(driver::Codec codec) {
+    return codec == driver::kVp8 || shows_without_decoding(codec);
+}
 
 }  // namespace
 
@@ -123,7 +127,8 @@ void Session::feed_picture(Active& active, int64_t picture, bool first) {
         if (span.size) parse(span.data, span.size, picture, driver::kPacketEndOfPicture);
     }
     // The parser leaves out what it cannot make sense of, without saying so.
-    if (!whole || (decode_callbacks_ == 0 && !shows_without_decoding(video.codec))) active.result.bad.push_back(picture);
+    if (!whole || (decode_callbacks_ == 0 && !shows_without_decoding(video.codec)))
+        active.result.bad.push_back(picture);
 }
 
 void Session::parse(const unsigned char* data, size_t size, int64_t picture, unsigned long flags) {
@@ -238,15 +243,16 @@ int Session::start(const driver::VideoFormat& format) {
         throw Error(ErrorKind::format, run.video->name + ": pictures are " + std::to_string(found.width) + "x" +
                                            std::to_string(found.height) + ", " + std::to_string(found.depth) +
                                            " bit, and were expected to be " + std::to_string(slot.format.width) + "x" +
-                                           std::to_string(slot.format.height) + ", " + std::to_string(slot.format.depth) + " bit.");
+                                           std::to_string(slot.format.height) + ", " +
+                                           std::to_string(slot.format.depth) + " bit.");
     }
     return static_cast<int>(decoder_->surfaces);
 }
 
 void Session::show(const driver::DisplayInfo& info) {
-    // Not by the time stamp: the parser gives those of a reordered stream out in rising order, whatever picture they came
-    // with (seen with driver 580). What was decoded into the surface is known; a packet of VP8, VP9 or AV1 may instead
-    // show a surface that was decoded before, and is shown at once.
+    // Not by the time stamp: the parser gives those of a reordered stream out in rising order, whatever picture they
+    // came with (seen with driver 580). What was decoded into the surface is known; a packet of VP8, VP9 or AV1 may
+    // instead show a surface that was decoded before, and is shown at once.
     const bool at_once = shows_at_once(current_->run->video->codec) && feeding_ >= 0;
     const int64_t picture = at_once ? feeding_ : surfaces_.at(static_cast<size_t>(info.surface)).picture;
     Active& active = *current_;
@@ -304,17 +310,19 @@ void Session::copy(const Shown& shown) {
         plane.Height = rows;
         const driver::Result result = driver::functions().memcpy2DAsync(&plane, stream_);
         if (result != driver::kSuccess)
-            driver::check(result, ("cuMemcpy2DAsync of " + std::to_string(width_bytes) + "x" + std::to_string(rows) + " bytes from row " +
-                                   std::to_string(surface_row) + " of a picture of " + std::to_string(decoder_->width) + "x" +
-                                   std::to_string(decoder_->height) + ", pitch " + std::to_string(pitch) + " to pitch " +
-                                   std::to_string(slot.pitch)).c_str());
+            driver::check(result, ("cuMemcpy2DAsync of " + std::to_string(width_bytes) + "x" + std::to_string(rows) +
+                                   " bytes from row " + std::to_string(surface_row) + " of a picture of " +
+                                   std::to_string(decoder_->width) + "x" + std::to_string(decoder_->height) +
+                                   ", pitch " + std::to_string(pitch) + " to pitch " + std::to_string(slot.pitch))
+                                      .c_str());
     };
     const size_t left = static_cast<size_t>(shown.left), top = static_cast<size_t>(shown.top);
     // From here on the copy may be under way, and the slot is not free before it has ended.
     active.copied = true;
     try {
         if (planar) {
-            for (size_t k = 0; k < 3; k++) copy_rows(k * decoder_->height + top, left * bytes, k * height, width * bytes, height);
+            for (size_t k = 0; k < 3; k++)
+                copy_rows(k * decoder_->height + top, left * bytes, k * height, width * bytes, height);
         } else {
             const size_t chroma_row = (decoder_->height + 1) / 2 * 2, chroma_rows = (height + 1) / 2;
             const size_t chroma_width = (width + 1) / 2 * 2 * bytes;
@@ -323,7 +331,8 @@ void Session::copy(const Shown& shown) {
                 copy_rows(0, 0, 0, width * bytes, height + chroma_rows);  // luma and chroma follow one another
             } else {
                 copy_rows(top, left * bytes, 0, width * bytes, height);
-                if (has_chroma) copy_rows(chroma_row + top / 2, left / 2 * 2 * bytes, height, chroma_width, chroma_rows);
+                if (has_chroma)
+                    copy_rows(chroma_row + top / 2, left / 2 * 2 * bytes, height, chroma_width, chroma_rows);
             }
         }
     } catch (const Error&) {
@@ -338,7 +347,8 @@ void Session::copy(const Shown& shown) {
     copy_recorded_ = true;
     // This picture is complete, and so is what was decoded before it.
     for (size_t k = 0; k < surfaces_.size(); k++)
-        if (surfaces_[k].active == shown.active && surfaces_[k].picture <= slot.picture) check_status(static_cast<int>(k), surfaces_[k]);
+        if (surfaces_[k].active == shown.active && surfaces_[k].picture <= slot.picture)
+            check_status(static_cast<int>(k), surfaces_[k]);
 }
 
 void Session::check_status(int surface, Surface& content) {
@@ -353,8 +363,10 @@ void Session::check_status(int surface, Surface& content) {
 
 void Session::unmap() {
     if (!mapped_) return;
-    if (copy_recorded_) VD_CHECK(eventSynchronize, copied_event_);
-    else VD_CHECK(streamSynchronize, stream_);
+    if (copy_recorded_)
+        VD_CHECK(eventSynchronize, copied_event_);
+    else
+        VD_CHECK(streamSynchronize, stream_);
     VD_CHECK(unmapVideoFrame, decoder_->handle, mapped_);
     mapped_ = 0;
 }
@@ -385,8 +397,9 @@ void Session::fail(Active& active, ErrorKind kind, const std::string& message) {
     active.result.failed = true;
     active.result.kind = kind;
     active.result.message = message;
-    pending_.erase(std::remove_if(pending_.begin(), pending_.end(), [&](const Shown& s) { return s.active.get() == &active; }),
-                   pending_.end());
+    pending_.erase(
+        std::remove_if(pending_.begin(), pending_.end(), [&](const Shown& s) { return s.active.get() == &active; }),
+        pending_.end());
     active.left = 0;
     if (current_.get() == &active) parser_usable_ = false;
 }

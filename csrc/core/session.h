@@ -3,8 +3,8 @@
 //   run ─▶ packets ─▶ parser ─▶ decode callback ─▶ decoder (asynchronous)
 //                         └───▶ display callback ─▶ pending ─(several pictures later)─▶ map, copy to slot, unmap
 //
-// Asked pictures wait in `pending` while the hardware works on the next ones, also across runs, so that the thread never
-// waits for a picture that has just been handed over. Each run ends when its last picture has been copied.
+// Asked pictures wait in `pending` while the hardware works on the next ones, also across runs, so that the thread
+// never waits for a picture that has just been handed over. Each run ends when its last picture has been copied.
 #pragma once
 
 #include <atomic>

@@ -54,7 +54,9 @@ struct FakeEvent {
     }
 };
 
-std::shared_ptr<FakeEvent> as_event(Event event) { return *reinterpret_cast<std::shared_ptr<FakeEvent>*>(event); }
+std::shared_ptr<FakeEvent> as_event(Event event) {
+    return *reinterpret_cast<std::shared_ptr<FakeEvent>*>(event);
+}
 
 // Work in order on a thread of its own, late.
 class FakeStream {
@@ -105,7 +107,9 @@ FakeStream& default_stream() {
     static FakeStream stream;
     return stream;
 }
-FakeStream& as_stream(Stream stream) { return stream ? *reinterpret_cast<FakeStream*>(stream) : default_stream(); }
+FakeStream& as_stream(Stream stream) {
+    return stream ? *reinterpret_cast<FakeStream*>(stream) : default_stream();
+}
 
 // What a fake parser hands over in the place of picture parameters; the core reads the first three fields.
 struct FakePicture {
@@ -128,9 +132,9 @@ struct FakeParser {
     struct Waiting {
         int rank, surface;
     };
-    std::vector<Waiting> waiting;       // to be shown
-    std::multiset<long long> stamps;    // given out in rising order
-    std::deque<int> references;         // surfaces that are referred to
+    std::vector<Waiting> waiting;     // to be shown
+    std::multiset<long long> stamps;  // given out in rising order
+    std::deque<int> references;       // surfaces that are referred to
     int last = -1;
     static constexpr size_t kReorder = 2;
 
@@ -162,28 +166,77 @@ struct FakeParser {
 extern "C" {
 __attribute__((visibility("default"))) void fake_fail(const char* symbol, int nth, int code) {
     std::lock_guard<std::mutex> lock(settings_mutex);
-    if (code) failures[symbol] = {nth, code};
-    else failures.erase(symbol);
+    if (code)
+        failures[symbol] = {nth, code};
+    else
+        failures.erase(symbol);
 }
-__attribute__((visibility("default"))) void fake_set_decoder_limit(int limit) { decoder_limit = limit; }
-__attribute__((visibility("default"))) void fake_set_copy_delay(int microseconds) { copy_delay_us = microseconds; }
-__attribute__((visibility("default"))) int fake_decoders_alive() { return decoders; }
-__attribute__((visibility("default"))) int fake_most_decoders() { return most_decoders; }
-__attribute__((visibility("default"))) int fake_leaks() { return streams + events + parsers + decoders + mapped; }
+__attribute__((visibility("default"))) void fake_set_decoder_limit(int limit) {
+    decoder_limit = limit;
+}
+__attribute__((visibility("default"))) void fake_set_copy_delay(int microseconds) {
+    copy_delay_us = microseconds;
+}
+__attribute__((visibility("default"))) int fake_decoders_alive() {
+    return decoders;
+}
+__attribute__((visibility("default"))) int fake_most_decoders() {
+    return most_decoders;
+}
+__attribute__((visibility("default"))) int fake_leaks() {
+    return streams + events + parsers + decoders + mapped;
+}
 }
 
-API cuInit(unsigned) { FAIL_IF_TOLD("cuInit"); return 0; }
-API cuDriverGetVersion(int* version) { *version = 13000; return 0; }
-API cuDeviceGetCount(int* count) { FAIL_IF_TOLD("cuDeviceGetCount"); *count = 1; return 0; }
-API cuDeviceGet(Device* device, int number) { *device = number; return 0; }
-API cuDeviceGetName(char* name, int size, Device) { std::strncpy(name, "Fake GPU", static_cast<size_t>(size)); return 0; }
-API cuDevicePrimaryCtxRetain(Context* context, Device) { FAIL_IF_TOLD("cuDevicePrimaryCtxRetain"); *context = reinterpret_cast<Context>(1); return 0; }
-API cuDevicePrimaryCtxRelease_v2(Device) { return 0; }
-API cuCtxPushCurrent_v2(Context) { FAIL_IF_TOLD("cuCtxPushCurrent_v2"); return 0; }
-API cuCtxPopCurrent_v2(Context* context) { *context = nullptr; return 0; }
-API cuThreadExchangeStreamCaptureMode(int* mode) { *mode = 0; return 0; }
-API cuMemGetInfo_v2(size_t* free, size_t* total) { *free = *total = size_t{1} << 30; return 0; }
-API cuGetErrorName(Result, const char** name) { *name = "FAKE_ERROR"; return 0; }
+API cuInit(unsigned) {
+    FAIL_IF_TOLD("cuInit");
+    return 0;
+}
+API cuDriverGetVersion(int* version) {
+    *version = 13000;
+    return 0;
+}
+API cuDeviceGetCount(int* count) {
+    FAIL_IF_TOLD("cuDeviceGetCount");
+    *count = 1;
+    return 0;
+}
+API cuDeviceGet(Device* device, int number) {
+    *device = number;
+    return 0;
+}
+API cuDeviceGetName(char* name, int size, Device) {
+    std::strncpy(name, "Fake GPU", static_cast<size_t>(size));
+    return 0;
+}
+API cuDevicePrimaryCtxRetain(Context* context, Device) {
+    FAIL_IF_TOLD("cuDevicePrimaryCtxRetain");
+    *context = reinterpret_cast<Context>(1);
+    return 0;
+}
+API cuDevicePrimaryCtxRelease_v2(Device) {
+    return 0;
+}
+API cuCtxPushCurrent_v2(Context) {
+    FAIL_IF_TOLD("cuCtxPushCurrent_v2");
+    return 0;
+}
+API cuCtxPopCurrent_v2(Context* context) {
+    *context = nullptr;
+    return 0;
+}
+API cuThreadExchangeStreamCaptureMode(int* mode) {
+    *mode = 0;
+    return 0;
+}
+API cuMemGetInfo_v2(size_t* free, size_t* total) {
+    *free = *total = size_t{1} << 30;
+    return 0;
+}
+API cuGetErrorName(Result, const char** name) {
+    *name = "FAKE_ERROR";
+    return 0;
+}
 
 API cuStreamCreate(Stream* stream, unsigned) {
     FAIL_IF_TOLD("cuStreamCreate");
@@ -196,7 +249,10 @@ API cuStreamDestroy_v2(Stream stream) {
     streams--;
     return 0;
 }
-API cuStreamSynchronize(Stream stream) { as_stream(stream).synchronize(); return 0; }
+API cuStreamSynchronize(Stream stream) {
+    as_stream(stream).synchronize();
+    return 0;
+}
 API cuStreamWaitEvent(Stream stream, Event event, unsigned) {
     FAIL_IF_TOLD("cuStreamWaitEvent");
     auto fake = as_event(event);
@@ -286,7 +342,9 @@ API cuvidDestroyDecoder(Decoder decoder) {
 API cuvidReconfigureDecoder(Decoder decoder, ReconfigureInfo* info) {
     FAIL_IF_TOLD("cuvidReconfigureDecoder");
     auto* fake = static_cast<FakeDecoder*>(decoder);
-    if (info->width > fake->info.maxWidth || info->height > fake->info.maxHeight || info->numDecodeSurfaces > fake->surfaces) return 1;
+    if (info->width > fake->info.maxWidth || info->height > fake->info.maxHeight ||
+        info->numDecodeSurfaces > fake->surfaces)
+        return 1;
     if (!fake->mapped_memory.empty()) return 1;
     fake->width = info->width;
     fake->height = info->height;

@@ -1,14 +1,14 @@
 // A driver for machines without a GPU, for tests: one library with the symbols of libcuda and libnvcuvid.
 //
 // It behaves as far as the core can tell: copies run late and in order on each stream, parsers reorder and reuse
-// surfaces as soon as they have announced a picture, time stamps come out in rising order, mapped pictures are limited in
-// number and their memory turns to garbage when they are unmapped.
+// surfaces as soon as they have announced a picture, time stamps come out in rising order, mapped pictures are limited
+// in number and their memory turns to garbage when they are unmapped.
 //
 // Its bitstream: a packet is a row of pictures of kPictureBytes each; anything else between them (parameter sets) is
 // passed over.
 //   'F' 'K' flags value width(2, little endian) height(2) chroma depth surfaces rank
-// `value` fills the luma of the picture, value + 1 its chroma. Pictures are shown by rank, which counts up from the last
-// key picture; `surfaces` is what the decoder needs.
+// `value` fills the luma of the picture, value + 1 its chroma. Pictures are shown by rank, which counts up from the
+// last key picture; `surfaces` is what the decoder needs.
 #pragma once
 
 #include <cstdint>

@@ -153,7 +153,7 @@ def start_on_many(root: Path, clip: ClipStore, index_dir: Path) -> subprocess.Po
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not (index_dir.exists() and len(list(index_dir.glob("*.npz"))) >= 5):
         assert time.monotonic() < deadline
         assert process.poll() is None, "ended before it could be interrupted"
@@ -194,7 +194,7 @@ def test_ctrl_c_while_the_workers_start(tmp_path: Path, clip: ClipStore) -> None
     process = subprocess.Popen(
         [*COMMAND, str(tmp_path), "--jobs", "2"], stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while len(workers_of(process.pid)) < 3:  # two workers and multiprocessing's resource tracker
         assert time.monotonic() < deadline
         assert process.poll() is None

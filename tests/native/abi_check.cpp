@@ -88,4 +88,6 @@ SAME_VALUE(kEventDisableTiming, CU_EVENT_DISABLE_TIMING);
 SAME_VALUE(kStreamNonBlocking, CU_STREAM_NON_BLOCKING);
 SAME_VALUE(kMemoryTypeDevice, CU_MEMORYTYPE_DEVICE);
 
-int main() { return 0; }
+int main() {
+    return 0;
+}

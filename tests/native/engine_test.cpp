@@ -1,4 +1,6 @@
 // The engine over the fake driver: right pictures in their slots, and clean ends whatever fails. Meant for sanitizers.
+#include "core/engine.h"
+
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,18 +16,17 @@
 #include <vector>
 
 #include "core/driver/driver.h"
-#include "core/engine.h"
 #include "fake/fake_driver.h"
 
 namespace {
 
 int failed_checks = 0;
-#define EXPECT(condition)                                                                   \
-    do {                                                                                    \
-        if (!(condition)) {                                                                 \
-            std::fprintf(stderr, "%s:%d: expected %s\n", __func__, __LINE__, #condition);   \
-            failed_checks++;                                                                \
-        }                                                                                   \
+#define EXPECT(condition)                                                                 \
+    do {                                                                                  \
+        if (!(condition)) {                                                               \
+            std::fprintf(stderr, "%s:%d: expected %s\n", __func__, __LINE__, #condition); \
+            failed_checks++;                                                              \
+        }                                                                                 \
     } while (0)
 
 constexpr uint8_t kUntouched = 0xA5;
@@ -71,7 +72,7 @@ std::string packet_of(const Stream& s, int picture, uint8_t flags = 0) {
 }
 
 void set_identity(vd::Video& video) {
-    struct stat status {};
+    struct stat status{};
     stat(video.path.c_str(), &status);
     video.identity = {status.st_size, static_cast<int64_t>(status.st_mtim.tv_sec) * 1000000000 + status.st_mtim.tv_nsec,
                       static_cast<int64_t>(status.st_ino)};
@@ -148,7 +149,8 @@ struct Work {
         auto run = std::make_unique<vd::Run>();
         run->video = made.video;
         const int last = *std::max_element(asked.begin(), asked.end());
-        for (int picture = last / made.stream.gop * made.stream.gop; picture <= last; picture++) run->pictures.push_back(picture);
+        for (int picture = last / made.stream.gop * made.stream.gop; picture <= last; picture++)
+            run->pictures.push_back(picture);
         for (int picture : asked) {
             memories.push_back(std::make_unique<Memory>(made, picture));
             run->slots.push_back(memories.back()->slot);
@@ -173,8 +175,10 @@ bool all_right(const std::vector<vd::RunResult>& results) {
 
 void every_picture_of_many_streams() {
     std::vector<std::unique_ptr<Made>> streams;
-    for (const Stream& s : {Stream{}, Stream{vd::driver::kHevc, 65, 49, vd::driver::k420, 10}, Stream{vd::driver::kHevc, 64, 48, vd::driver::k444},
-                            Stream{vd::driver::kH264, 640, 480, vd::driver::k420, 8, 16}, Stream{vd::driver::kH264, 80, 48, vd::driver::k420, 8, 20}})
+    for (const Stream& s : {Stream{}, Stream{vd::driver::kHevc, 65, 49, vd::driver::k420, 10},
+                            Stream{vd::driver::kHevc, 64, 48, vd::driver::k444},
+                            Stream{vd::driver::kH264, 640, 480, vd::driver::k420, 8, 16},
+                            Stream{vd::driver::kH264, 80, 48, vd::driver::k420, 8, 20}})
         streams.push_back(make(s));
     Stream prefixed;
     for (int size : {1, 2, 4}) {
@@ -301,9 +305,10 @@ void what_the_hardware_cannot() {
 
 // Every driver call that a run makes fails once, at every use up to the tenth: that run fails and the next is right.
 void any_call_failing() {
-    for (const char* symbol : {"cuvidGetDecoderCaps", "cuvidCreateDecoder", "cuvidReconfigureDecoder", "cuvidDecodePicture", "cuvidGetDecodeStatus",
-                               "cuvidMapVideoFrame64", "cuvidCreateVideoParser", "cuvidParseVideoData", "cuMemcpy2DAsync_v2", "cuStreamWaitEvent",
-                               "cuEventRecord", "cuEventCreate", "cuStreamCreate"}) {
+    for (const char* symbol :
+         {"cuvidGetDecoderCaps", "cuvidCreateDecoder", "cuvidReconfigureDecoder", "cuvidDecodePicture",
+          "cuvidGetDecodeStatus", "cuvidMapVideoFrame64", "cuvidCreateVideoParser", "cuvidParseVideoData",
+          "cuMemcpy2DAsync_v2", "cuStreamWaitEvent", "cuEventRecord", "cuEventCreate", "cuStreamCreate"}) {
         for (int nth : {1, 2, 3, 5, 8}) {
             auto made = make(Stream{}), wide = make(Stream{vd::driver::kH264, 96, 48});
             vd::Engine engine(0, 1);
@@ -493,11 +498,23 @@ void a_device_that_is_not_there() {
 int main(int argc, char** argv) {
     const std::vector<std::pair<const char*, void (*)()>> tests{
 #define TEST(name) {#name, name}
-        TEST(every_picture_of_many_streams), TEST(one_size_after_another_needs_few_decoders), TEST(a_stream_that_needs_more_surfaces),
-        TEST(damage_is_told), TEST(a_cut_file_is_told), TEST(a_replaced_or_missing_file_fails_its_run), TEST(another_format_than_the_slots),
-        TEST(what_the_hardware_cannot), TEST(any_call_failing), TEST(memory_of_the_gpu_exhausted), TEST(cancelled_at_every_stage),
-        TEST(many_threads_submit), TEST(pictures_that_are_shown_again), TEST(bytes_brought_along), TEST(closing_with_work_queued),
-        TEST(use_in_a_forked_child), TEST(a_device_that_is_not_there)};
+        TEST(every_picture_of_many_streams),
+        TEST(one_size_after_another_needs_few_decoders),
+        TEST(a_stream_that_needs_more_surfaces),
+        TEST(damage_is_told),
+        TEST(a_cut_file_is_told),
+        TEST(a_replaced_or_missing_file_fails_its_run),
+        TEST(another_format_than_the_slots),
+        TEST(what_the_hardware_cannot),
+        TEST(any_call_failing),
+        TEST(memory_of_the_gpu_exhausted),
+        TEST(cancelled_at_every_stage),
+        TEST(many_threads_submit),
+        TEST(pictures_that_are_shown_again),
+        TEST(bytes_brought_along),
+        TEST(closing_with_work_queued),
+        TEST(use_in_a_forked_child),
+        TEST(a_device_that_is_not_there)};
     int run = 0;
     for (const auto& test : tests) {
         if (argc > 1 && std::strcmp(argv[1], test.first) != 0) continue;

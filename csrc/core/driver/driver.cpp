@@ -78,7 +78,9 @@ const Loaded& loaded() {
 
 }  // namespace
 
-const Found& found() { return loaded().found; }
+const Found& found() {
+    return loaded().found;
+}
 
 const Functions& functions() {
     const Loaded& once = loaded();

@@ -11,40 +11,40 @@
 namespace vd::driver {
 
 // Name of the member, exported symbol, arguments.
-#define VD_CUDA_FUNCTIONS(X)                                                                             \
-    X(init, "cuInit", (unsigned))                                                                        \
-    X(driverGetVersion, "cuDriverGetVersion", (int*))                                                    \
-    X(deviceGetCount, "cuDeviceGetCount", (int*))                                                        \
-    X(deviceGet, "cuDeviceGet", (Device*, int))                                                          \
-    X(deviceGetName, "cuDeviceGetName", (char*, int, Device))                                            \
-    X(primaryCtxRetain, "cuDevicePrimaryCtxRetain", (Context*, Device))                                  \
-    X(primaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (Device))                                       \
-    X(ctxPushCurrent, "cuCtxPushCurrent_v2", (Context))                                                  \
-    X(ctxPopCurrent, "cuCtxPopCurrent_v2", (Context*))                                                   \
-    X(threadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", (int*))                      \
-    X(memGetInfo, "cuMemGetInfo_v2", (size_t*, size_t*))                                                 \
-    X(memcpy2DAsync, "cuMemcpy2DAsync_v2", (const Memcpy2D*, Stream))                                    \
-    X(streamCreate, "cuStreamCreate", (Stream*, unsigned))                                               \
-    X(streamDestroy, "cuStreamDestroy_v2", (Stream))                                                     \
-    X(streamSynchronize, "cuStreamSynchronize", (Stream))                                                \
-    X(streamWaitEvent, "cuStreamWaitEvent", (Stream, Event, unsigned))                                   \
-    X(eventCreate, "cuEventCreate", (Event*, unsigned))                                                  \
-    X(eventDestroy, "cuEventDestroy_v2", (Event))                                                        \
-    X(eventRecord, "cuEventRecord", (Event, Stream))                                                     \
-    X(eventSynchronize, "cuEventSynchronize", (Event))                                                   \
+#define VD_CUDA_FUNCTIONS(X)                                                        \
+    X(init, "cuInit", (unsigned))                                                   \
+    X(driverGetVersion, "cuDriverGetVersion", (int*))                               \
+    X(deviceGetCount, "cuDeviceGetCount", (int*))                                   \
+    X(deviceGet, "cuDeviceGet", (Device*, int))                                     \
+    X(deviceGetName, "cuDeviceGetName", (char*, int, Device))                       \
+    X(primaryCtxRetain, "cuDevicePrimaryCtxRetain", (Context*, Device))             \
+    X(primaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (Device))                  \
+    X(ctxPushCurrent, "cuCtxPushCurrent_v2", (Context))                             \
+    X(ctxPopCurrent, "cuCtxPopCurrent_v2", (Context*))                              \
+    X(threadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", (int*)) \
+    X(memGetInfo, "cuMemGetInfo_v2", (size_t*, size_t*))                            \
+    X(memcpy2DAsync, "cuMemcpy2DAsync_v2", (const Memcpy2D*, Stream))               \
+    X(streamCreate, "cuStreamCreate", (Stream*, unsigned))                          \
+    X(streamDestroy, "cuStreamDestroy_v2", (Stream))                                \
+    X(streamSynchronize, "cuStreamSynchronize", (Stream))                           \
+    X(streamWaitEvent, "cuStreamWaitEvent", (Stream, Event, unsigned))              \
+    X(eventCreate, "cuEventCreate", (Event*, unsigned))                             \
+    X(eventDestroy, "cuEventDestroy_v2", (Event))                                   \
+    X(eventRecord, "cuEventRecord", (Event, Stream))                                \
+    X(eventSynchronize, "cuEventSynchronize", (Event))                              \
     X(getErrorName, "cuGetErrorName", (Result, const char**))
 
-#define VD_CUVID_FUNCTIONS(X)                                                                            \
-    X(getDecoderCaps, "cuvidGetDecoderCaps", (DecodeCaps*))                                              \
-    X(createDecoder, "cuvidCreateDecoder", (Decoder*, CreateInfo*))                                      \
-    X(destroyDecoder, "cuvidDestroyDecoder", (Decoder))                                                  \
-    X(reconfigureDecoder, "cuvidReconfigureDecoder", (Decoder, ReconfigureInfo*))                        \
-    X(decodePicture, "cuvidDecodePicture", (Decoder, PictureParams*))                                    \
-    X(getDecodeStatus, "cuvidGetDecodeStatus", (Decoder, int, GetStatus*))                               \
-    X(mapVideoFrame, "cuvidMapVideoFrame64", (Decoder, int, DevicePtr*, unsigned*, ProcParams*))         \
-    X(unmapVideoFrame, "cuvidUnmapVideoFrame64", (Decoder, DevicePtr))                                   \
-    X(createVideoParser, "cuvidCreateVideoParser", (Parser*, ParserParams*))                             \
-    X(parseVideoData, "cuvidParseVideoData", (Parser, SourcePacket*))                                    \
+#define VD_CUVID_FUNCTIONS(X)                                                                    \
+    X(getDecoderCaps, "cuvidGetDecoderCaps", (DecodeCaps*))                                      \
+    X(createDecoder, "cuvidCreateDecoder", (Decoder*, CreateInfo*))                              \
+    X(destroyDecoder, "cuvidDestroyDecoder", (Decoder))                                          \
+    X(reconfigureDecoder, "cuvidReconfigureDecoder", (Decoder, ReconfigureInfo*))                \
+    X(decodePicture, "cuvidDecodePicture", (Decoder, PictureParams*))                            \
+    X(getDecodeStatus, "cuvidGetDecodeStatus", (Decoder, int, GetStatus*))                       \
+    X(mapVideoFrame, "cuvidMapVideoFrame64", (Decoder, int, DevicePtr*, unsigned*, ProcParams*)) \
+    X(unmapVideoFrame, "cuvidUnmapVideoFrame64", (Decoder, DevicePtr))                           \
+    X(createVideoParser, "cuvidCreateVideoParser", (Parser*, ParserParams*))                     \
+    X(parseVideoData, "cuvidParseVideoData", (Parser, SourcePacket*))                            \
     X(destroyVideoParser, "cuvidDestroyVideoParser", (Parser))
 
 // How many calls this process has made into the driver; stays 0 in a loader's worker.

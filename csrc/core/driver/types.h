@@ -47,7 +47,18 @@ struct Memcpy2D {
     size_t WidthInBytes, Height;
 };
 
-enum Codec : int { kMpeg1 = 0, kMpeg2 = 1, kMpeg4 = 2, kVc1 = 3, kH264 = 4, kJpeg = 5, kHevc = 8, kVp8 = 9, kVp9 = 10, kAv1 = 11 };
+enum Codec : int {
+    kMpeg1 = 0,
+    kMpeg2 = 1,
+    kMpeg4 = 2,
+    kVc1 = 3,
+    kH264 = 4,
+    kJpeg = 5,
+    kHevc = 8,
+    kVp8 = 9,
+    kVp9 = 10,
+    kAv1 = 11
+};
 enum Chroma : int { kMonochrome = 0, k420 = 1, k422 = 2, k444 = 3 };
 enum SurfaceFormat : int { kNv12 = 0, kP016 = 1, kYuv444 = 2, kYuv444_16 = 3 };
 enum DecodeStatus : int { kStatusError = 8, kStatusErrorConcealed = 9 };

@@ -13,20 +13,18 @@ from typing import Any
 import torch
 
 from videodataset.convert import color_description, to_rgb
-from videodataset.convert.color import ColorDescription
+from videodataset.convert.color import UNSPECIFIED_MATRIX, ColorDescription
 from videodataset.convert.device import SampleLayout, coded_samples, cropped, finished, rgb_of, turned
 from videodataset.convert.layout import planar_layout, plane_samples
 from videodataset.decode.cpu import cpu_engine
 from videodataset.decode.engine import DecodeRun, FrameSlot
 from videodataset.decode.nvdec import DeviceSlot, NotDecodedHereError, NvdecEngine, nvdec_engine, surface_format
 from videodataset.decode.surface import SurfaceFormat, planes_of
-from videodataset.errors import UnsupportedVideoError
+from videodataset.errors import NvdecUnavailableError, UnsupportedVideoError
 from videodataset.fetch.ask import Ask, Output, Target
 from videodataset.index.model import StreamInfo
 from videodataset.plan import Run, plan_runs
 from videodataset.videos import Video
-
-_SAMPLES_COLOR = 2  # an unspecified matrix, where samples are wanted and not colours
 
 
 @dataclass(slots=True)
@@ -57,7 +55,7 @@ class _HostPlanes:
             self.planes = [torch.from_numpy(to_rgb(frame, self.info, self.name))]
             return
         self.layout = SampleLayout(layout.depth, in_high_bits=False)
-        matrix = self.info.color_matrix if frame.colorspace == _SAMPLES_COLOR else frame.colorspace
+        matrix = self.info.color_matrix if frame.colorspace == UNSPECIFIED_MATRIX else frame.colorspace
         color_range = frame.color_range or self.info.color_range
         self.color = color_description(matrix, color_range, frame.format.name, self.name)
         count = 1 if layout.kind == "gray" else 3
@@ -248,8 +246,6 @@ def _place(pictures: torch.Tensor, output: Output, targets: Sequence[Target]) ->
 
 
 def _out_of_memory(count: int, size_bytes: int) -> Exception:
-    from videodataset.errors import NvdecUnavailableError
-
     return NvdecUnavailableError(
         f"the GPU's memory is exhausted: {count} pictures of {size_bytes} bytes do not fit. "
         f"Free some, or ask for fewer frames at a time."
