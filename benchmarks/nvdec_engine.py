@@ -26,7 +26,7 @@ import torch
 
 import videodataset as vd
 from videodataset.decode.engine import DecodeRun
-from videodataset.decode.nvdec import DeviceSlot, NvdecEngine, nvdec_engine, surface_format
+from videodataset.decode.nvdec import NvdecEngine, device_slots, nvdec_engine, surface_format
 from videodataset.plan import plan_runs
 from videodataset.videos import Video, videos
 
@@ -43,7 +43,7 @@ def planes_rate(engine: NvdecEngine, opened: list[Video], batch: int, ahead: int
     surface = surface_format(opened[0].index.info)
     assert surface is not None
     memory = [torch.empty((batch, surface.size_bytes), dtype=torch.uint8, device="cuda") for _ in range(ahead + 1)]
-    slots = [[DeviceSlot(rows[k], surface) for k in range(batch)] for rows in memory]
+    slots = [device_slots(rows, surface) for rows in memory]
 
     def submit(number: int) -> Any:
         runs = []

@@ -67,12 +67,12 @@ class NvdecHarness(CpuHarness):
         self.engine = nvdec_engine(torch.device("cuda"))
 
     def slot(self, index: VideoIndex) -> Any:
-        from videodataset.decode.nvdec import DeviceSlot, surface_format
+        from videodataset.decode.nvdec import device_slots, surface_format
 
         surface = surface_format(index.info)
         assert surface is not None
-        memory = torch.full((surface.size_bytes,), self.PATTERN, dtype=torch.uint8, device="cuda")
-        return DeviceSlot(memory, surface)
+        memory = torch.full((1, surface.size_bytes), self.PATTERN, dtype=torch.uint8, device="cuda")
+        return device_slots(memory, surface)[0]
 
     def planes(self, slot: Any) -> Planes:
         """As FFmpeg has them: values of more than 8 bits in the low bits."""

@@ -65,29 +65,28 @@ def may_be_built_on(index: VideoIndex, picture: int, earlier: int) -> bool:
 
 def _run(index: VideoIndex, start: int, asked: set[int]) -> Run:
     stop = max(asked) + 1
-    flags = index.flags[start:stop].tolist()
-    layers = index.layer[start:stop].tolist()
+    # As bytes: numbers of Python's own, in half the time that a list of them takes.
+    flags, layers = index.flags[start:stop].tobytes(), index.layer[start:stop].tobytes()
     fed: list[int] = []
     highest_asked_later = -1  # layer of the highest asked picture after the one looked at
-    own_leading = _is_leading_of(index, start, stop)
+    own_leading = _leading_of(index, start, stop, flags)
     for k in range(stop - start - 1, -1, -1):
         picture, layer = start + k, layers[k]
         if picture in asked:
             fed.append(picture)
             highest_asked_later = max(highest_asked_later, layer)
         elif k == 0 or (
-            not own_leading[k]
+            k not in own_leading
             and (highest_asked_later > layer or (highest_asked_later == layer and not flags[k] & DISPOSABLE))
         ):
             fed.append(picture)
-    return Run(tuple(reversed(fed)), frozenset(asked), stop - start)
+    fed.reverse()
+    return Run(tuple(fed), frozenset(asked), stop - start)
 
 
-def _is_leading_of(index: VideoIndex, start: int, stop: int) -> list[bool]:
-    """Per picture of [start, stop): whether it is a leading picture of `start` itself.
+def _leading_of(index: VideoIndex, start: int, stop: int, flags: bytes) -> set[int]:
+    """Which pictures of [start, stop), counted from `start`, are leading pictures of `start` itself.
 
     Nothing that can be decoded from `start` refers to them, and what they refer to is not there.
     """
-    leading = (index.flags[start:stop] & LEADING) != 0
-    own: list[bool] = (leading & (index.start[start:stop] < start)).tolist()
-    return own
+    return {k for k, each in enumerate(flags) if each & LEADING and index.start[start + k] < start}

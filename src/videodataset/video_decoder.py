@@ -13,7 +13,7 @@ import torch
 
 from videodataset.convert import Transform
 from videodataset.errors import FrameIndexError
-from videodataset.fetch import Ask, Output, Target, default_threads, fetch, target_device
+from videodataset.fetch import Ask, Output, default_threads, fetch, target_device
 from videodataset.frames import Frame, FrameBatch
 from videodataset.index import VideoIndex
 from videodataset.index.times import frames_played_at, resampled_times
@@ -257,16 +257,18 @@ class VideoDecoder:
         )
 
     def _frame(self, number: int) -> torch.Tensor:
-        target = Target(_PIXELS, None)  # of the picture's own size, should that change inside the stream
-        fetch([Ask(self._video, number, target)], self._device, self._threads).wait()
-        assert target.out is not None
-        return self._finished(target.out[None])[0]
+        # In memory of the picture's own size, should that change inside the stream.
+        ask = Ask(self._video, np.array([number], np.int64), _PIXELS, None)
+        fetch([ask], self._device, self._threads).wait()
+        assert ask.out is not None
+        return self._finished(ask.out)[0]
 
     def _frames(self, numbers_: Sequence[int]) -> torch.Tensor:
         """Decode frames by number into one tensor."""
         data = _PIXELS.allocate((len(numbers_),), self._index, self._device)
-        asks = [Ask(self._video, number, Target(_PIXELS, data[k])) for k, number in enumerate(numbers_)]
-        fetch(asks, self._device, self._threads).wait()
+        if len(numbers_):
+            ask = Ask(self._video, np.asarray(numbers_, np.int64), _PIXELS, data)
+            fetch([ask], self._device, self._threads).wait()
         return self._finished(data)
 
     def _finished(self, data: torch.Tensor) -> torch.Tensor:

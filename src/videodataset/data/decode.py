@@ -12,7 +12,7 @@ import torch
 from videodataset.convert import Transform
 from videodataset.data.frame_ref import FrameRef
 from videodataset.errors import FrameIndexError
-from videodataset.fetch import Ask, Output, Target, fetch, require_device, target_device
+from videodataset.fetch import Ask, Output, fetch, require_device, target_device
 from videodataset.frames import FrameBatch
 from videodataset.index.times import check_tolerance, frames_nearest_to, frames_played_at
 from videodataset.videos import Video, videos
@@ -107,6 +107,7 @@ class Resolution:
         self._parts = [[self._look_up(ref, group.transform) for ref in group.refs] for group in groups]
         asks: list[Ask] = []
         self._data = [_allocate(parts, asks, device) for parts in self._parts]
+        self.frames = sum(len(ask.frames) for ask in asks)
         self._fetch = fetch(asks, device, threads)
 
     def wait(self) -> list[Any]:
@@ -143,6 +144,8 @@ def _frame_numbers(video: Video, ref: FrameRef) -> np.ndarray[Any, np.dtype[np.i
     index, name, values, options = video.index, video.name, ref.numbers, ref.options
     if not ref.by_time:
         count = len(index)
+        if values.ndim == 0 and 0 <= values < count:
+            return values
         outside = (values < -count) | (values >= count)
         if outside.any():
             wrong = int(values[outside].flat[0]) if values.ndim else int(values)
@@ -165,13 +168,9 @@ def _allocate(parts: Sequence[_Part], asks: list[Ask], device: torch.device) -> 
     data: torch.Tensor | list[torch.Tensor]
     data = parts[0].memory(device, (len(parts),)) if equal else [part.memory(device) for part in parts]
     for part, memory in zip(parts, data, strict=True):
-        if part.frames.ndim == 0:
-            asks.append(Ask(part.video, int(part.frames), Target(part.output, memory)))
-        else:
-            asks += [
-                Ask(part.video, frame, Target(part.output, out))
-                for frame, out in zip(part.frames.tolist(), memory, strict=True)
-            ]
+        if part.frames.size:
+            out = memory if part.frames.ndim else memory[None]
+            asks.append(Ask(part.video, part.frames.reshape(-1), part.output, out))
     return data
 
 

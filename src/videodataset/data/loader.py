@@ -6,9 +6,11 @@ indices ─▶ workers, or none: samples ─▶ collate ─▶ this process deco
 
 from __future__ import annotations
 
+import atexit
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -18,7 +20,7 @@ from torch.utils.data import IterableDataset, RandomSampler, default_convert, ge
 from videodataset.data.collate import Transforms, collate, with_transform
 from videodataset.data.dataset import BaseVideoDataset
 from videodataset.data.resolve import BatchOnItsWay
-from videodataset.fetch import target_device
+from videodataset.fetch import require_device, target_device
 
 
 class DataLoader(torch.utils.data.DataLoader[Any]):
@@ -31,8 +33,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         device: where the frames go: "cpu", "cuda", "cuda:1", "auto", or None for `torch.get_default_device()`. To the
             CPU, workers decode; to a GPU, workers return references and this process decodes.
         transform: what is made of the frames, for all or by key of the samples.
-        prefetch_batches: how many batches are decoded ahead without workers; with them, torch's `prefetch_factor`
-            batches per worker are.
+        prefetch_batches: how many batches are decoded ahead by this process. None takes two, and to a GPU more, until
+            256 frames are on their way: its decoders work on that many at a time. Workers that decode for the CPU are
+            ahead by torch's `prefetch_factor`.
         seed: makes order and `BaseVideoDataset.rng` depend on (seed, epoch) alone, so that batches are the same with
             any number of workers. None takes that of `generator`, or draws one from torch's.
 
@@ -46,11 +49,11 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         *args: Any,
         device: str | torch.device | None = None,
         transform: Transforms | None = None,
-        prefetch_batches: int = 2,
+        prefetch_batches: int | None = None,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        if prefetch_batches < 0:
+        if prefetch_batches is not None and prefetch_batches < 0:
             raise ValueError(f"prefetch_batches must be at least 0, got {prefetch_batches}")
         self.device = target_device(device)
         self.transform, self.prefetch_batches = transform, prefetch_batches
@@ -91,9 +94,15 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         batches = super().__iter__()
         if self.num_workers and self.device.type == "cpu":
             return batches  # the workers have decoded them
-        return _ahead(batches, self.transform, self.device, self.prefetch_batches)
+        require_device(self.device)
+        decoded = _ahead(batches, self.transform, self.device, self.prefetch_batches)
+        _unfinished.add(decoded)
+        return decoded
 
 
+_BATCHES_AHEAD = 2
+#: The sessions of an engine hold a few pictures each before they wait for one, and need runs queued beside these.
+_GPU_FRAMES_AHEAD = 256
 _POSITIONAL = (
     "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory", "drop_last",
     "timeout", "worker_init_fn", "multiprocessing_context", "generator",
@@ -113,8 +122,29 @@ class _Collate:
         return batch if self._transform is None else with_transform(batch, self._transform)
 
 
-def _ahead(batches: Iterator[Any], transform: Transforms | None, device: torch.device, count: int) -> Iterator[Any]:
-    """Give decoded batches, `count` of them begun ahead."""
+#: Iterators left half-way are closed while the interpreter still works: at its very end torch cannot.
+_unfinished: WeakSet[Generator[Any, None, None]] = WeakSet()
+
+
+def _close_unfinished() -> None:
+    for each in list(_unfinished):
+        each.close()
+
+
+atexit.register(_close_unfinished)
+
+
+def _ahead(
+    batches: Iterator[Any], transform: Transforms | None, device: torch.device, count: int | None
+) -> Generator[Any, None, None]:
+    """Give decoded batches, `count` of them begun ahead; see `DataLoader` for None."""
+
+    def enough() -> bool:
+        if count is not None:
+            return len(on_their_way) > count
+        frames = sum(batch.frames for batch in on_their_way)
+        return len(on_their_way) > _BATCHES_AHEAD and (device.type == "cpu" or frames >= _GPU_FRAMES_AHEAD)
+
     on_their_way: deque[BatchOnItsWay] = deque()
     failure: Exception | None = None
     try:
@@ -125,7 +155,7 @@ def _ahead(batches: Iterator[Any], transform: Transforms | None, device: torch.d
                 break
             except Exception as error:  # of the user's code or of the plan: told when the batches before are out
                 failure = error
-            if len(on_their_way) > count:
+            if enough():
                 yield on_their_way.popleft().wait()
         while on_their_way:
             yield on_their_way.popleft().wait()

@@ -37,6 +37,11 @@ class BatchOnItsWay:
         map_leaves(batch, (PendingFrames, FrameRef), note)
         self._resolution = Resolution(groups, device, threads) if groups else None
 
+    @property
+    def frames(self) -> int:
+        """How many frames it holds."""
+        return 0 if self._resolution is None else self._resolution.frames
+
     def wait(self) -> Any:
         """Return the batch with tensors in the place of references. Raises what `videodataset.decode` raises."""
         if self._resolution is None:

@@ -8,8 +8,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -42,21 +41,30 @@ class NotDecodedHereError(UnsupportedVideoError):
     """The hardware does not decode this video; FFmpeg may."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceSlot:
+class DeviceSlot(NamedTuple):
     """Device memory for one picture.
 
     Attributes:
-        memory: uint8 (surface.size_bytes,) on the engine's GPU, contiguous.
+        memory: uint8 (n, surface.size_bytes) on the engine's GPU, contiguous: of several slots.
+        row: which of them this is.
         surface: the format that the picture is expected to have.
+        address: of the row's first byte, in device memory.
     """
 
     memory: torch.Tensor
+    row: int
     surface: SurfaceFormat
+    address: int
 
     def planes(self) -> list[torch.Tensor]:
         """Return Y, Cb, Cr, each (h, w); see `planes_of`."""
-        return [plane[0] for plane in planes_of(self.memory[None], self.surface)]
+        return [plane[0] for plane in planes_of(self.memory[self.row : self.row + 1], self.surface)]
+
+
+def device_slots(memory: torch.Tensor, surface: SurfaceFormat) -> list[DeviceSlot]:
+    """Return the slots in memory of the shape (n, surface.size_bytes), uint8, contiguous."""
+    start, size_bytes = memory.data_ptr(), surface.size_bytes
+    return [DeviceSlot(memory, row, surface, start + row * size_bytes) for row in range(len(memory))]
 
 
 def surface_format(info: StreamInfo) -> SurfaceFormat | None:
@@ -90,11 +98,26 @@ class NvdecEngine:
         except self._core.CoreError as error:
             raise NvdecUnavailableError(f"device cuda:{device}: {error.args[1]}") from None
         self._fallbacks: Counter[str] = Counter()
+        self._reasons: dict[tuple[Any, ...], str | None] = {}
+        self._in_flight: dict[int, tuple[_core.Ticket, list[torch.Tensor], int]] = {}
         self._videos: OrderedDict[int, tuple[VideoIndex, _core.Video]] = OrderedDict()
         self._lock = threading.Lock()
+        #: For slots to be allocated on. Nothing is ever queued on it but waits, so that the engine never waits for
+        #: work of the caller's, such as the training step before.
+        self.stream: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def why_not(self, info: StreamInfo) -> str | None:
         """Return why this GPU does not decode a stream; None where it does."""
+        key = (info.codec, info.pixel_format, info.width, info.height)
+        with self._lock:
+            if key in self._reasons:
+                return self._reasons[key]
+        reason = self._why_not(info)
+        with self._lock:
+            self._reasons[key] = reason
+        return reason
+
+    def _why_not(self, info: StreamInfo) -> str | None:
         codec, surface = _CODECS.get(info.codec), surface_format(info)
         if codec is None or surface is None:
             return f"NVDEC decodes no {info.codec} with pixel format {info.pixel_format}"
@@ -116,8 +139,33 @@ class NvdecEngine:
         if self._pid != os.getpid():
             raise forked_error()
         queued = [self._native(run) for run in runs]
-        stream = torch.cuda.current_stream(self.device).cuda_stream
-        return NvdecTicket(self._engine.submit(queued, stream), runs, self.device)
+        stream = torch.cuda.current_stream(self.device)
+        ticket = self._engine.submit(queued, stream.cuda_stream)
+        memory = {id(slot.memory): slot.memory for run in runs for slot in run.slots.values()}
+        self._keep(ticket, list(memory.values()), stream.cuda_stream)
+        return NvdecTicket(ticket, runs, self)
+
+    def _keep(self, ticket: _core.Ticket, memory: list[torch.Tensor], owner: int) -> None:
+        """Hold slots until nothing is written to them, should the ticket's user let go of them before.
+
+        Args:
+            ticket: of the runs that fill them.
+            memory: of the slots.
+            owner: the stream on which the memory was allocated, and may be handed out again.
+        """
+        with self._lock:
+            left_behind = [other for other, (native, _, _) in self._in_flight.items() if native.done]
+            self._in_flight[id(ticket)] = (ticket, memory, owner)
+        for other in left_behind:
+            self.let_go(other)
+
+    def let_go(self, ticket_id: int) -> None:
+        """Let go of the slots of a ticket that has ended; their stream waits for the copies into them."""
+        with self._lock:
+            kept = self._in_flight.pop(ticket_id, None)
+        if kept is not None:
+            ticket, _, owner = kept
+            ticket.order_before(owner)
 
     def statistics(self) -> dict[str, Any]:
         """Return counts since the engine was made, by name; pictures left to the CPU by the reason."""
@@ -140,7 +188,7 @@ class NvdecEngine:
         pictures = np.array(run.run.pictures, np.int32)
         slots = np.array(
             [
-                (picture, slot.memory.data_ptr(), s.pitch_bytes, s.width, s.height, s.chroma, s.depth)
+                (picture, slot.address, s.pitch_bytes, s.width, s.height, s.chroma, s.depth)
                 for picture, slot in run.slots.items()
                 for s in (slot.surface,)
             ],
@@ -185,8 +233,8 @@ class NvdecEngine:
 class NvdecTicket:
     """Runs of one submission; see `Ticket`. What `wait` says is decoded may still be on its way to its slot."""
 
-    def __init__(self, ticket: _core.Ticket, runs: Sequence[DecodeRun[DeviceSlot]], device: int) -> None:
-        self._ticket, self._runs, self._device = ticket, list(runs), device
+    def __init__(self, ticket: _core.Ticket, runs: Sequence[DecodeRun[DeviceSlot]], engine: NvdecEngine) -> None:
+        self._ticket, self._runs, self._engine = ticket, list(runs), engine
         self._errors: list[RunErrors] | None = None
 
     @property
@@ -204,13 +252,19 @@ class NvdecTicket:
                 {} if outcome is None else _errors(run, *outcome)
                 for run, outcome in zip(self._runs, outcomes, strict=True)
             ]
-            self._runs = []  # let go of the slots, once the stream of their owner waits for the copies
-        self._ticket.order_before(torch.cuda.current_stream(self._device).cuda_stream)
+            self._runs = []
+            self._engine.let_go(id(self._ticket))
+        self._ticket.order_before(torch.cuda.current_stream(self._engine.device).cuda_stream)
         return self._errors
 
     def cancel(self) -> None:
         """See `Ticket.cancel`."""
         self._ticket.cancel()
+
+    def __del__(self) -> None:
+        """Stop what nobody will ask for; the engine holds the slots until then."""
+        if self._errors is None:
+            self._ticket.cancel()
 
 
 def _errors(

@@ -1,7 +1,7 @@
 """Fetch: asked pictures of many videos into the caller's tensors. Plan, engine and convert, put together."""
 
-from videodataset.fetch.ask import Ask, Output, Target
+from videodataset.fetch.ask import Ask, Output
 from videodataset.fetch.device import require_device, target_device
 from videodataset.fetch.fetch import Fetch, default_threads, fetch
 
-__all__ = ["Ask", "Fetch", "Output", "Target", "default_threads", "fetch", "require_device", "target_device"]
+__all__ = ["Ask", "Fetch", "Output", "default_threads", "fetch", "require_device", "target_device"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from videodataset.convert import Transform
@@ -70,26 +73,29 @@ def sample_depth(index: VideoIndex) -> int:
 
 
 @dataclass(slots=True)
-class Target:
-    """Where one picture goes.
+class Ask:
+    """Displayed frames of one video, wanted in one place.
 
     Attributes:
-        output: what is made of it.
-        out: one frame's memory, (C, H, W) or (H, W, C); None until the picture is there gives it memory of its own.
+        video: the video.
+        frames: int64 (n,), their numbers in the order in which they are wanted, repeats allowed.
+        output: what is made of them.
+        out: memory for them, (n, C, H, W), or (n, H, W, C) for "NHWC". None, with one frame only, gives the picture
+            memory of its own, of the size that it comes in.
     """
 
+    video: Video
+    frames: npt.NDArray[np.int64]
     output: Output
     out: torch.Tensor | None
 
+    def pictures(self) -> list[int]:
+        """Return the number of each frame's picture, in decode order of the stream."""
+        pictures: list[int] = self.video.index.presentation[self.frames].tolist()
+        return pictures
 
-class Ask(NamedTuple):
-    """One displayed frame of a video, wanted in one place."""
 
-    video: Video
-    frame: int
-    target: Target
-
-    @property
-    def picture(self) -> int:
-        """Number of the frame's picture, in decode order."""
-        return int(self.video.index.presentation[self.frame])
+def first_error(ask: Ask, failed: Mapping[tuple[int, int], Exception]) -> Exception | None:
+    """Return the error of the first of an ask's frames that has one; by (id of the index, picture)."""
+    index = id(ask.video.index)
+    return next((failed[index, picture] for picture in ask.pictures() if (index, picture) in failed), None)

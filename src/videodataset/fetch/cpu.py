@@ -11,38 +11,42 @@ from videodataset.convert import finish, to_gray16, to_rgb, to_yuv
 from videodataset.decode.cpu import cpu_engine
 from videodataset.decode.engine import DecodeRun, FrameSlot
 from videodataset.errors import UnsupportedVideoError
-from videodataset.fetch.ask import Ask, Output, Target
+from videodataset.fetch.ask import Ask, Output, first_error
 from videodataset.index.model import StreamInfo
 from videodataset.plan import plan_runs
 from videodataset.videos import Video
 
 
 class ConvertingSlot:
-    """A picture's targets; each different output is made once."""
+    """A picture's places, (ask, row of it); each different output is made once."""
 
     def __init__(self, video: Video) -> None:
         self._video = video
-        self._targets: dict[Output, list[Target]] = {}
+        self._places: dict[Output, list[tuple[Ask, int]]] = {}
 
-    def add(self, target: Target) -> None:
+    def add(self, ask: Ask, row: int) -> None:
         """Want the picture in one more place."""
-        self._targets.setdefault(target.output, []).append(target)
+        self._places.setdefault(ask.output, []).append((ask, row))
 
     def fill(self, frame: Any) -> None:
         """See `FrameSlot.fill`."""
-        for output, targets in self._targets.items():
-            self._check_size(frame, targets)
-            first, *others = targets
-            first.out = _convert(frame, output, first.out, self._video)
-            for target in others:
-                if target.out is None:
-                    target.out = first.out.clone()
+        for output, places in self._places.items():
+            self._check_size(frame, places)
+            made: torch.Tensor | None = None
+            for ask, row in places:
+                if made is None:
+                    out = None if ask.out is None else ask.out[row]
+                    made = _convert(frame, output, out, self._video)
+                    if ask.out is None:
+                        ask.out = made[None]
+                elif ask.out is None:
+                    ask.out = made.clone()[None]
                 else:
-                    target.out.copy_(first.out)
+                    ask.out[row].copy_(made)
 
-    def _check_size(self, frame: Any, targets: Iterable[Target]) -> None:
+    def _check_size(self, frame: Any, places: Iterable[tuple[Ask, int]]) -> None:
         info: StreamInfo = self._video.index.info
-        if (frame.width, frame.height) != (info.width, info.height) and any(t.out is not None for t in targets):
+        if (frame.width, frame.height) != (info.width, info.height) and any(a.out is not None for a, _ in places):
             raise UnsupportedVideoError(
                 f"{self._video.name}: the picture size changes inside the stream, from {info.width}x{info.height} to "
                 f"{frame.width}x{frame.height}; one batch holds one size. Ask for frames of one size at a time."
@@ -59,11 +63,12 @@ class CpuFetch:
         for ask in asks:
             key = id(ask.video.index)
             of_video = slots.setdefault(key, {})
-            slot = of_video.get(ask.picture)
-            if slot is None:
-                slot = of_video[ask.picture] = ConvertingSlot(ask.video)
-            slot.add(ask.target)
-            by_video.setdefault(key, (ask.video, []))[1].append(ask.frame)
+            for row, picture in enumerate(ask.pictures()):
+                slot = of_video.get(picture)
+                if slot is None:
+                    slot = of_video[picture] = ConvertingSlot(ask.video)
+                slot.add(ask, row)
+            by_video.setdefault(key, (ask.video, []))[1].extend(ask.frames.tolist())
         runs: list[DecodeRun[FrameSlot]] = []
         for key, (video, frames) in by_video.items():
             planned = plan_runs(video.index, slots[key])
@@ -91,7 +96,7 @@ class CpuFetch:
         }
         if not failed:
             return [None] * len(self._asks)
-        return [failed.get((id(ask.video.index), ask.picture)) for ask in self._asks]
+        return [first_error(ask, failed) for ask in self._asks]
 
     def cancel(self) -> None:
         """See `Fetch.cancel`."""

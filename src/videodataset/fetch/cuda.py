@@ -1,6 +1,6 @@
 """Pictures to the caller's tensors on a GPU.
 
-pictures NVDEC takes ──▶ slots in device memory ──────────────────────▶ converted together, by format ──▶ targets
+pictures NVDEC takes ──▶ slots in device memory ──────────────────────▶ converted together ──▶ places in asks
 the others ──▶ FFmpeg on the CPU ──▶ planes in host memory ──▶ device ──▶ likewise
 """
 
@@ -14,26 +14,27 @@ import torch
 
 from videodataset.convert import color_description, to_rgb
 from videodataset.convert.color import UNSPECIFIED_MATRIX, ColorDescription
-from videodataset.convert.device import SampleLayout, coded_samples, cropped, finished, rgb_of, turned
+from videodataset.convert.device import SampleLayout
 from videodataset.convert.layout import planar_layout, plane_samples
 from videodataset.decode.cpu import cpu_engine
-from videodataset.decode.engine import DecodeRun, FrameSlot
-from videodataset.decode.nvdec import DeviceSlot, NotDecodedHereError, NvdecEngine, nvdec_engine, surface_format
+from videodataset.decode.engine import DecodeRun, FrameSlot, RunErrors
+from videodataset.decode.nvdec import (
+    DeviceSlot,
+    NotDecodedHereError,
+    NvdecEngine,
+    device_slots,
+    nvdec_engine,
+    surface_format,
+)
 from videodataset.decode.surface import SurfaceFormat, planes_of
 from videodataset.errors import NvdecUnavailableError, UnsupportedVideoError
-from videodataset.fetch.ask import Ask, Output, Target
+from videodataset.fetch.ask import Ask, Output, first_error
+from videodataset.fetch.gpu_convert import PicturesToConvert, convert_on_gpu, place
 from videodataset.index.model import StreamInfo
 from videodataset.plan import Run, plan_runs
 from videodataset.videos import Video
 
-
-@dataclass(slots=True)
-class _Wanted:
-    """A picture, and where it goes."""
-
-    video: Video
-    picture: int
-    targets: list[Target] = field(default_factory=list)
+_Key = tuple[int, int]  # id of the index, picture
 
 
 @dataclass(slots=True)
@@ -70,39 +71,32 @@ class CudaFetch:
         self._asks, self._threads = asks, threads
         self._engine: NvdecEngine = nvdec_engine(device)
         self._device = torch.device("cuda", self._engine.device)
-        self._wanted: dict[tuple[int, int], _Wanted] = {}
+        self._videos: dict[int, Video] = {}  # by id of the index
+        wanted: dict[int, set[int]] = {}
         for ask in asks:
-            key = (id(ask.video.index), ask.picture)
-            wanted = self._wanted.get(key)
-            if wanted is None:
-                wanted = self._wanted[key] = _Wanted(ask.video, ask.picture)
-            wanted.targets.append(ask.target)
-        by_video: dict[int, tuple[Video, list[int]]] = {}
-        for wanted in self._wanted.values():
-            by_video.setdefault(id(wanted.video.index), (wanted.video, []))[1].append(wanted.picture)
-        hardware: list[tuple[Video, list[int]]] = []
-        software: list[tuple[Video, list[int]]] = []
-        for video, pictures in by_video.values():
+            index = id(ask.video.index)
+            self._videos[index] = ask.video
+            wanted.setdefault(index, set()).update(ask.pictures())
+        hardware: list[tuple[Video, set[int]]] = []
+        software: list[tuple[Video, set[int]]] = []
+        for index, pictures in wanted.items():
+            video = self._videos[index]
             reason = self._engine.why_not(video.index.info)
             if reason is None:
                 hardware.append((video, pictures))
             else:
                 self._note_fallback(video, reason, len(pictures))
                 software.append((video, pictures))
-        self._slots = self._device_slots(hardware)
-        self._runs: list[DecodeRun[DeviceSlot]] = [
-            DecodeRun(video.storage, video.index, run, {p: self._slots[id(video.index), p][2] for p in run.asked})
-            for video, pictures in hardware
-            for run in plan_runs(video.index, pictures)
-        ]
-        self._ticket = self._engine.submit(self._runs) if self._runs else None
-        self._host: dict[tuple[int, int], _HostPlanes] = {}
+        self._slots: dict[_Key, DeviceSlot] = {}
+        self._runs: list[DecodeRun[DeviceSlot]] = []
+        self._ticket = self._submit_to_gpu(hardware) if hardware else None
+        self._host: dict[_Key, _HostPlanes] = {}
         planned = [(video, run) for video, pictures in software for run in plan_runs(video.index, pictures)]
         self._host_runs, self._host_ticket = self._submit_to_cpu(planned)
         self._errors: list[Exception | None] | None = None
 
     def wait(self) -> None:
-        """See `Fetch.wait`; targets are filled as far as the current stream is concerned."""
+        """See `Fetch.wait`; places are filled as far as the current stream is concerned."""
         for error in self.errors():
             if error is not None:
                 raise error
@@ -111,36 +105,33 @@ class CudaFetch:
         """See `Fetch.errors`."""
         if self._errors is not None:
             return self._errors
-        failed: dict[tuple[int, int], Exception] = {}
+        failed: dict[_Key, Exception] = {}
         again: list[tuple[Video, Run]] = []
         for run, errors in zip(self._runs, self._ticket.wait() if self._ticket else [], strict=True):
-            for picture, error in errors.items():
-                failed[id(run.index), picture] = error
-            refused = [error for error in errors.values() if isinstance(error, NotDecodedHereError)]
-            if refused:  # only now, by the stream's own headers
-                video = self._wanted[id(run.index), next(iter(run.run.asked))].video
-                self._note_fallback(video, str(refused[0]), len(errors))
+            if not errors:
+                continue
+            _note(failed, run, errors)
+            refused = next((error for error in errors.values() if isinstance(error, NotDecodedHereError)), None)
+            if refused is not None:  # only now, by the stream's own headers
+                video = self._videos[id(run.index)]
+                self._note_fallback(video, str(refused), len(errors))
                 again.append((video, run.run))
         late_runs, late_ticket = self._submit_to_cpu(again)
         for runs, ticket in ((self._host_runs, self._host_ticket), (late_runs, late_ticket)):
             for host_run, errors in zip(runs, ticket.wait(), strict=True):
                 for picture in host_run.run.asked:
                     failed.pop((id(host_run.index), picture), None)
-                for picture, error in errors.items():
-                    failed[id(host_run.index), picture] = error
-        self._convert_device_slots({key for key in self._slots if key not in failed and key not in self._host})
-        for key, planes in self._host.items():
-            if key not in failed:
-                try:
-                    self._convert_host_planes(self._wanted[key], planes)
-                except UnsupportedVideoError as error:
-                    failed[key] = error
+                _note(failed, host_run, errors)
+        self._convert(failed)
+        stream = torch.cuda.current_stream(self._device)
+        for memory in {id(slot.memory): slot.memory for slot in self._slots.values()}.values():
+            memory.record_stream(stream)
         self._slots, self._host, self._runs, self._host_runs = {}, {}, [], []
-        self._errors = [failed.get((id(ask.video.index), ask.picture)) for ask in self._asks]
+        self._errors = [first_error(ask, failed) for ask in self._asks] if failed else [None] * len(self._asks)
         return self._errors
 
     def cancel(self) -> None:
-        """Stop; targets may be written to until `errors` has returned."""
+        """Stop; asks may be written to until `errors` has returned."""
         if self._ticket:
             self._ticket.cancel()
         self._host_ticket.cancel()
@@ -157,96 +148,100 @@ class CudaFetch:
             runs.append(DecodeRun(video.storage, video.index, run, slots))
         return runs, cpu_engine(self._threads).submit(runs)
 
-    def _device_slots(
-        self, hardware: Sequence[tuple[Video, list[int]]]
-    ) -> dict[tuple[int, int], tuple[torch.Tensor, int, DeviceSlot]]:
-        """Memory for pictures, those of one format in one piece: (the piece, row in it, slot) by (index, picture)."""
-        by_format: dict[SurfaceFormat, list[tuple[int, int]]] = {}
-        for video, pictures in hardware:
+    def _submit_to_gpu(self, videos: Sequence[tuple[Video, set[int]]]) -> Any:
+        """Plan, take slots, those of one format in one piece of memory, and submit."""
+        counts: dict[SurfaceFormat, int] = {}
+        surfaces = []
+        for video, pictures in videos:
             surface = surface_format(video.index.info)
             assert surface is not None, "why_not has passed it"
-            by_format.setdefault(surface, []).extend((id(video.index), picture) for picture in pictures)
-        slots = {}
-        for surface, keys in by_format.items():
-            try:
-                memory = torch.empty((len(keys), surface.size_bytes), dtype=torch.uint8, device=self._device)
-            except torch.cuda.OutOfMemoryError as error:
-                raise _out_of_memory(len(keys), surface.size_bytes) from error
-            for row, key in enumerate(keys):
-                slots[key] = (memory, row, DeviceSlot(memory[row], surface))
-        return slots
+            surfaces.append(surface)
+            counts[surface] = counts.get(surface, 0) + len(pictures)
+        with torch.cuda.stream(self._engine.stream):
+            free = {surface: iter(self._memory(surface, count)) for surface, count in counts.items()}
+            for (video, pictures), surface in zip(videos, surfaces, strict=True):
+                index = id(video.index)
+                for run in plan_runs(video.index, pictures):
+                    slots = {picture: next(free[surface]) for picture in run.asked}
+                    for picture, slot in slots.items():
+                        self._slots[index, picture] = slot
+                    self._runs.append(DecodeRun(video.storage, video.index, run, slots))
+            return self._engine.submit(self._runs)
 
-    def _convert_device_slots(self, keys: set[tuple[int, int]]) -> None:
-        """Convert pictures that are converted alike together."""
-        alike: dict[Any, list[tuple[int, Target]]] = {}
-        for key in keys:
-            memory, row, slot = self._slots[key]
-            wanted = self._wanted[key]
-            info = wanted.video.index.info
-            for target in wanted.targets:
-                color = _color(info, target.output, wanted.video.name)
-                group = (id(memory), slot.surface, color, info.orientation, target.output)
-                alike.setdefault(group, []).append((row, target))
-        memories = {id(memory): memory for memory, _, _ in self._slots.values()}
-        for (memory_id, surface, color, orientation, output), entries in alike.items():
-            memory = memories[memory_id]
-            rows = [row for row, _ in entries]
-            whole = rows == list(range(len(memory)))
-            chosen = memory if whole else memory[torch.tensor(rows, device=self._device)]
-            layout = SampleLayout(surface.depth, in_high_bits=True)
-            pictures = turned(_pictures(planes_of(chosen, surface), layout, color, output), orientation)
-            _place(pictures, output, [target for _, target in entries])
+    def _memory(self, surface: SurfaceFormat, count: int) -> list[DeviceSlot]:
+        try:
+            memory = torch.empty((count, surface.size_bytes), dtype=torch.uint8, device=self._device)
+        except torch.cuda.OutOfMemoryError as error:
+            raise NvdecUnavailableError(
+                f"the GPU's memory is exhausted: {count} pictures of {surface.size_bytes} bytes do not fit. "
+                f"Free some, or ask for fewer frames at a time."
+            ) from error
+        return device_slots(memory, surface)
 
-    def _convert_host_planes(self, wanted: _Wanted, host: _HostPlanes) -> None:
-        info = wanted.video.index.info
-        if host.size != (info.height, info.width) and any(target.out is not None for target in wanted.targets):
+    def _convert(self, failed: dict[_Key, Exception]) -> None:
+        """Convert every picture that came out; note those that cannot be converted."""
+        groups: dict[Any, PicturesToConvert] = {}
+        for ask in self._asks:
+            index = id(ask.video.index)
+            group: PicturesToConvert | None = None
+            for row, picture in enumerate(ask.pictures()):
+                key = (index, picture)
+                if failed and key in failed:
+                    continue
+                if self._host and key in self._host:
+                    try:
+                        self._convert_host_planes(ask, row, self._host[key])
+                    except UnsupportedVideoError as error:
+                        failed[key] = error
+                    continue
+                slot = self._slots[key]
+                if group is None:
+                    try:
+                        group = self._group(groups, ask, slot)
+                    except UnsupportedVideoError as error:
+                        failed[key] = error
+                        break
+                group.rows.append(slot.row)
+                group.places.append((ask, row))
+        convert_on_gpu(groups.values())
+
+    def _group(self, groups: dict[Any, PicturesToConvert], ask: Ask, slot: DeviceSlot) -> PicturesToConvert:
+        """Return the pictures that an ask's are converted with: slots of one format lie in one piece of memory."""
+        info = ask.video.index.info
+        color = _color(info, ask.output, ask.video.name)
+        key = (slot.surface, color, info.orientation, ask.output)
+        group = groups.get(key)
+        if group is None:
+            layout = SampleLayout(slot.surface.depth, in_high_bits=True)
+            planes = planes_of(slot.memory, slot.surface)
+            group = groups[key] = PicturesToConvert(planes, layout, color, info.orientation, ask.output)
+        return group
+
+    def _convert_host_planes(self, ask: Ask, row: int, host: _HostPlanes) -> None:
+        info = ask.video.index.info
+        if host.size != (info.height, info.width) and ask.out is not None:
             raise UnsupportedVideoError(
-                f"{wanted.video.name}: the picture size changes inside the stream, from {info.width}x{info.height} to "
+                f"{ask.video.name}: the picture size changes inside the stream, from {info.width}x{info.height} to "
                 f"{host.size[1]}x{host.size[0]}; one batch holds one size. Ask for frames of one size at a time."
             )
         planes = [plane[None].to(self._device) for plane in host.planes]
-        for target in wanted.targets:
-            if host.layout is None:
-                if target.output.kind != "rgb":
-                    raise UnsupportedVideoError(f"{wanted.video.name}: {info.pixel_format} has no planes. Ask for rgb.")
-                pictures = planes[0].permute(0, 3, 1, 2)  # to_rgb has turned it
-            else:
-                pictures = _pictures(planes, host.layout, host.color, target.output)
-                pictures = turned(pictures, info.orientation)
-            _place(pictures, target.output, [target])
+        if host.layout is not None:
+            output = ask.output
+            convert_on_gpu(
+                [PicturesToConvert(planes, host.layout, host.color, info.orientation, output, [0], [(ask, row)])]
+            )
+        elif ask.output.kind == "rgb":
+            place(planes[0].permute(0, 3, 1, 2), ask.output, [(ask, row)])  # to_rgb has turned it
+        else:
+            raise UnsupportedVideoError(f"{ask.video.name}: {info.pixel_format} has no planes. Ask for rgb.")
 
 
-def _pictures(
-    planes: Sequence[torch.Tensor], layout: SampleLayout, color: ColorDescription | None, output: Output
-) -> torch.Tensor:
-    if output.kind == "rgb":
-        assert color is not None
-        return rgb_of(planes, layout, color)
-    return coded_samples(planes, layout, output.kind)
+def _note(failed: dict[_Key, Exception], run: DecodeRun[Any], errors: RunErrors) -> None:
+    for picture, error in errors.items():
+        failed[id(run.index), picture] = error
 
 
 def _color(info: StreamInfo, output: Output, name: str) -> ColorDescription | None:
     if output.kind != "rgb":
         return None
     return color_description(info.color_matrix, info.color_range, info.pixel_format or "", name)
-
-
-def _place(pictures: torch.Tensor, output: Output, targets: Sequence[Target]) -> None:
-    """Finish displayed pictures (N, C, H, W) and write each to its target."""
-    pictures = cropped(pictures, output.transform, "crop")
-    if output.kind == "rgb":
-        pictures = finished(pictures, output.transform)
-    channels_first = output.transform.dimension_order == "NCHW"
-    laid_out = pictures if channels_first else pictures.permute(0, 2, 3, 1)
-    for target, picture in zip(targets, laid_out, strict=True):
-        if target.out is None:
-            target.out = picture
-        else:
-            target.out.copy_(picture)
-
-
-def _out_of_memory(count: int, size_bytes: int) -> Exception:
-    return NvdecUnavailableError(
-        f"the GPU's memory is exhausted: {count} pictures of {size_bytes} bytes do not fit. "
-        f"Free some, or ask for fewer frames at a time."
-    )
