@@ -4,6 +4,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from videodataset.convert import Transform
 from videodataset.data import BaseVideoDataset, DataLoader, FrameRef, PendingFrames, collate, decode
+from videodataset.decode.nvdec import close_engines
 from videodataset.errors import (
     DamagedVideoError,
     ForkedCudaError,
@@ -43,6 +44,7 @@ __all__ = [
     "VideoDecoder",
     "VideoStreamMetadata",
     "__version__",
+    "close_engines",
     "collate",
     "decode",
 ]

@@ -6,20 +6,22 @@ indices ─▶ workers, or none: samples ─▶ collate ─▶ this process deco
 
 from __future__ import annotations
 
-import atexit
-from collections import deque
+import warnings
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from itertools import islice
 from typing import Any
-from weakref import WeakSet
 
 import numpy as np
 import torch
 import torch.utils.data
 from torch.utils.data import IterableDataset, RandomSampler, default_convert, get_worker_info
 
+from videodataset.data.ahead import ahead, as_they_come, close_at_exit
 from videodataset.data.collate import Transforms, collate, with_transform
 from videodataset.data.dataset import BaseVideoDataset
 from videodataset.data.resolve import BatchOnItsWay
+from videodataset.data.resume import FromBatch, check_state, state_of
 from videodataset.fetch import require_device, target_device
 
 
@@ -77,7 +79,59 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         batched = arguments.get("batch_size", 1) is not None or arguments.get("batch_sampler") is not None
         inner = arguments.get("collate_fn") or (collate if batched else default_convert)
         arguments["collate_fn"] = _Collate(inner, transform, decodes=self.device.type == "cpu")
+        self._first = 0  # batch that the next iteration begins with
+        self._running: int | None = None  # epoch being iterated over
+        self._handed = 0  # batches of it that the user has got
+        self._dataset_state: Any = None
+        self._sampler_state: torch.Tensor | None = None
         super().__init__(dataset, **arguments)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the loop is: what `load_state_dict` of a loader made alike goes on from.
+
+        It counts the batches that the loop has got, whatever is on its way behind them, and holds numbers, not frames.
+        Batches after resuming are those that would have come: for map-style data with any number of workers; for
+        iterable data with the same number, from its own `state_dict` where it has one and no workers, else by giving
+        out its samples once more, undecoded to a GPU. A sampler of one's own must give the same order for the same
+        epoch (`set_epoch`) or draw from a `generator` of its own.
+        """
+        epoch = self.epoch if self._running is None else self._running
+        return state_of(self.seed, epoch, self._handed, self._order_facts(), self._dataset_state, self._sampler_state)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state: the next iteration begins in the middle of its epoch, behind the batches it counted.
+
+        Raises:
+            ValueError: no such state, or that of a loader whose batches are others.
+        """
+        check_state(state, self._order_facts())
+        self.seed, self._first = state["seed"], state["batches"]
+        self._handed, self._running = self._first, None
+        self.set_epoch(state["epoch"])
+        for each in _video_datasets(self.dataset):
+            each.seed_with(self.seed, self._shared_epoch)
+        self._dataset_state, self._sampler_state = state["dataset"], state["generator"]
+        if self._first and isinstance(self.dataset, IterableDataset) and self._dataset_state is None:
+            warnings.warn(
+                f"iterable data without a state of its own: its first {self._first} batches are gone through again",
+                stacklevel=2,
+            )
+
+    def _order_facts(self) -> dict[str, Any]:
+        iterable = self._is_iterable
+        facts = {"batch_size": self.batch_size, "drop_last": self.drop_last}
+        dataset: Any = self.dataset
+        return facts | ({"num_workers": self.num_workers} if iterable else {"samples": len(dataset)})
+
+    @property
+    def _index_sampler(self) -> Any:
+        # torch's iterator takes the order from here, once per epoch.
+        indices = super()._index_sampler
+        return FromBatch(indices, self._first) if self._first and not self._is_iterable else indices
+
+    @property
+    def _is_iterable(self) -> bool:
+        return isinstance(self.dataset, IterableDataset)
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next iteration is; without this it counts up by itself."""
@@ -86,23 +140,49 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             self.sampler.set_epoch(epoch)
 
     def __iter__(self) -> Any:
-        """Return an iterator over the batches of the next epoch."""
+        """Return an iterator over the batches of the next epoch, or what `load_state_dict` left of it."""
         self._shared_epoch.fill_(self.epoch)
         for generator in (self._order, self._base):
             generator.manual_seed(_mixed(self.seed, self.epoch))
-        self.epoch += 1
-        batches = super().__iter__()
+        self._restore_sampler()
+        dataset: Any = self.dataset
+        dataset_state = self._dataset_state if self._first else None
+        if dataset_state is not None:
+            dataset.load_state_dict(dataset_state)
+        batches: Iterator[Any] = super().__iter__()
+        if self._is_iterable and dataset_state is None:
+            batches = islice(batches, self._first, None)
+        has_state = self._is_iterable and not self.num_workers and hasattr(dataset, "state_dict")
+        snapshot = dataset.state_dict if has_state else None
         if self.num_workers and self.device.type == "cpu":
-            return batches  # the workers have decoded them
-        require_device(self.device)
-        decoded = _ahead(batches, self.transform, self.device, self.prefetch_batches)
-        _unfinished.add(decoded)
-        return decoded
+            decoded = as_they_come(batches)  # the workers have decoded them
+        else:
+            require_device(self.device)
+            decoded = ahead(batches, self.transform, self.device, self.prefetch_batches, snapshot)
+        counted = self._counted(decoded, self._first)
+        self.epoch, self._running, self._handed, self._first = self.epoch + 1, self.epoch, self._first, 0
+        close_at_exit(counted)
+        return counted
+
+    def _counted(self, batches: Generator[tuple[Any, Any], None, None], handed: int) -> Generator[Any, None, None]:
+        with closing(batches):
+            for batch, dataset_state in batches:
+                handed += 1
+                self._handed, self._dataset_state = handed, dataset_state
+                yield batch
+        self._running, self._handed, self._dataset_state = None, 0, None
+
+    def _restore_sampler(self) -> None:
+        """Begin the epoch with the sampler's own generator as it was then, or note how it is."""
+        generator = getattr(self.sampler, "generator", None)
+        if generator is None or generator is self._order:
+            self._sampler_state = None
+        elif self._first and self._sampler_state is not None:
+            generator.set_state(self._sampler_state)
+        else:
+            self._sampler_state = generator.get_state()
 
 
-_BATCHES_AHEAD = 2
-#: The sessions of an engine hold a few pictures each before they wait for one, and need runs queued beside these.
-_GPU_FRAMES_AHEAD = 256
 _POSITIONAL = (
     "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory", "drop_last",
     "timeout", "worker_init_fn", "multiprocessing_context", "generator",
@@ -120,50 +200,6 @@ class _Collate:
         if self._decodes and get_worker_info() is not None:
             return BatchOnItsWay(batch, self._transform, torch.device("cpu")).wait()
         return batch if self._transform is None else with_transform(batch, self._transform)
-
-
-#: Iterators left half-way are closed while the interpreter still works: at its very end torch cannot.
-_unfinished: WeakSet[Generator[Any, None, None]] = WeakSet()
-
-
-def _close_unfinished() -> None:
-    for each in list(_unfinished):
-        each.close()
-
-
-atexit.register(_close_unfinished)
-
-
-def _ahead(
-    batches: Iterator[Any], transform: Transforms | None, device: torch.device, count: int | None
-) -> Generator[Any, None, None]:
-    """Give decoded batches, `count` of them begun ahead; see `DataLoader` for None."""
-
-    def enough() -> bool:
-        if count is not None:
-            return len(on_their_way) > count
-        frames = sum(batch.frames for batch in on_their_way)
-        return len(on_their_way) > _BATCHES_AHEAD and (device.type == "cpu" or frames >= _GPU_FRAMES_AHEAD)
-
-    on_their_way: deque[BatchOnItsWay] = deque()
-    failure: Exception | None = None
-    try:
-        while failure is None:
-            try:
-                on_their_way.append(BatchOnItsWay(next(batches), transform, device))
-            except StopIteration:
-                break
-            except Exception as error:  # of the user's code or of the plan: told when the batches before are out
-                failure = error
-            if enough():
-                yield on_their_way.popleft().wait()
-        while on_their_way:
-            yield on_their_way.popleft().wait()
-        if failure is not None:
-            raise failure
-    finally:
-        for each in on_their_way:
-            each.cancel()
 
 
 def _video_datasets(dataset: Any) -> Iterator[BaseVideoDataset]:

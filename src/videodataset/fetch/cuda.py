@@ -71,6 +71,9 @@ class CudaFetch:
         self._asks, self._threads = asks, threads
         self._engine: NvdecEngine = nvdec_engine(device)
         self._device = torch.device("cuda", self._engine.device)
+        # The asks' memory was allocated on this stream; whatever used it before is in front of this event.
+        self._stream = torch.cuda.current_stream(self._device)
+        self._free = self._stream.record_event()
         self._videos: dict[int, Video] = {}  # by id of the index
         wanted: dict[int, set[int]] = {}
         for ask in asks:
@@ -122,9 +125,13 @@ class CudaFetch:
                 for picture in host_run.run.asked:
                     failed.pop((id(host_run.index), picture), None)
                 _note(failed, host_run, errors)
-        self._convert(failed)
         stream = torch.cuda.current_stream(self._device)
-        for memory in {id(slot.memory): slot.memory for slot in self._slots.values()}.values():
+        used = {id(slot.memory): slot.memory for slot in self._slots.values()}
+        if stream != self._stream:
+            stream.wait_event(self._free)
+            used |= {id(ask.out): ask.out for ask in self._asks if ask.out is not None}
+        self._convert(failed)
+        for memory in used.values():
             memory.record_stream(stream)
         self._slots, self._host, self._runs, self._host_runs = {}, {}, [], []
         self._errors = [first_error(ask, failed) for ask in self._asks] if failed else [None] * len(self._asks)

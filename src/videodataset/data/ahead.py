@@ -1,0 +1,90 @@
+"""Batches decoded ahead of the loop that takes them."""
+
+from __future__ import annotations
+
+import atexit
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+from weakref import WeakSet
+
+import torch
+
+from videodataset.data.collate import Transforms
+from videodataset.data.resolve import BatchOnItsWay
+
+_BATCHES_AHEAD = 2
+#: The sessions of an engine hold a few pictures each before they wait for one, and need runs queued beside these.
+_GPU_FRAMES_AHEAD = 256
+
+#: Iterators left half-way are closed while the interpreter still works: at its very end torch cannot.
+_unfinished: WeakSet[Generator[Any, None, None]] = WeakSet()
+
+
+def close_at_exit(iterator: Generator[Any, None, None]) -> None:
+    """Close an iterator at exit, should it live so long."""
+    _unfinished.add(iterator)
+
+
+def _close_unfinished() -> None:
+    for each in list(_unfinished):
+        each.close()
+
+
+atexit.register(_close_unfinished)
+
+
+def as_they_come(batches: Iterator[Any]) -> Generator[tuple[Any, Any], None, None]:
+    """Give batches that workers have decoded, in the form of `ahead`."""
+    for batch in batches:
+        yield batch, None
+
+
+def ahead(
+    batches: Iterator[Any],
+    transform: Transforms | None,
+    device: torch.device,
+    count: int | None,
+    snapshot: Callable[[], Any] | None,
+) -> Generator[tuple[Any, Any], None, None]:
+    """Give decoded batches, each with what `snapshot` said as it was taken.
+
+    Args:
+        batches: with references.
+        transform: see `BatchOnItsWay`.
+        device: where the frames go.
+        count: how many batches are begun ahead; None: see `DataLoader`.
+        snapshot: called behind each batch, before the next one is taken.
+    """
+
+    def enough() -> bool:
+        if count is not None:
+            return len(on_their_way) > count
+        frames = sum(batch.frames for batch, _ in on_their_way)
+        return len(on_their_way) > _BATCHES_AHEAD and (device.type == "cpu" or frames >= _GPU_FRAMES_AHEAD)
+
+    def decoded() -> tuple[Any, Any]:
+        batch, state = on_their_way.popleft()
+        return batch.wait(), state
+
+    on_their_way: deque[tuple[BatchOnItsWay, Any]] = deque()
+    failure: Exception | None = None
+    try:
+        while failure is None:
+            try:
+                batch = next(batches)
+                state = None if snapshot is None else snapshot()
+                on_their_way.append((BatchOnItsWay(batch, transform, device), state))
+            except StopIteration:
+                break
+            except Exception as error:  # of the user's code or of the plan: told when the batches before are out
+                failure = error
+            if enough():
+                yield decoded()
+        while on_their_way:
+            yield decoded()
+        if failure is not None:
+            raise failure
+    finally:
+        for each, _ in on_their_way:
+            each.cancel()
