@@ -210,7 +210,7 @@ class CudaFetch:
                         break
                 group.rows.append(slot.row)
                 group.places.append((ask, row))
-        convert_on_gpu(groups.values())
+        convert_on_gpu(list(groups.values()))
 
     def _group(self, groups: dict[Any, PicturesToConvert], ask: Ask, slot: DeviceSlot) -> PicturesToConvert:
         """Return the pictures that an ask's are converted with: slots of one format lie in one piece of memory."""

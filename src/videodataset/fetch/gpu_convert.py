@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from videodataset.convert.color import ColorDescription
 from videodataset.convert.device import SampleLayout, coded_samples, cropped, finished, rgb_of, turned
+from videodataset.convert.fused import fused_convert, picture_template
 from videodataset.fetch.ask import Ask, Output
 from videodataset.index.model import Orientation
 
@@ -36,10 +40,37 @@ class PicturesToConvert:
     places: list[tuple[Ask, int]] = field(default_factory=list)
 
 
-def convert_on_gpu(groups: Iterable[PicturesToConvert]) -> None:
-    """Convert pictures on the current stream, and write each to its place."""
+def convert_on_gpu(groups: Sequence[PicturesToConvert]) -> None:
+    """Convert pictures on the current stream, and write each to its place: to RGB in one launch, whatever they are."""
+    to_rgb = [group for group in groups if group.output.kind == "rgb" and group.rows]
+    kernel = fused_convert(to_rgb[0].planes[0].device.index) if to_rgb else None
+    if kernel is not None:
+        kernel.convert(np.concatenate([_records(group) for group in to_rgb]))
     for group in groups:
-        _convert_by_torch(group)
+        if group.output.kind != "rgb" or kernel is None:
+            _convert_by_torch(group)
+
+
+def _records(group: PicturesToConvert) -> npt.NDArray[Any]:
+    """The kernel's table of a group's pictures."""
+    assert group.color is not None
+    template = picture_template(group.planes, group.layout, group.color, group.orientation, group.output.transform)
+    records = np.repeat(template[None], len(group.rows))
+    rows = np.array(group.rows, np.uint64)
+    for k, plane in enumerate(group.planes):
+        records["plane"][:, k] += rows * np.uint64(plane.stride(0) * plane.element_size())
+    channels_first = group.output.transform.dimension_order == "NCHW"
+    places = []
+    for ask, row in group.places:
+        out = ask.out
+        if out is None:
+            out = ask.out = group.output.allocate((1,), ask.video.index, group.planes[0].device)
+        first, *strides = out.stride()
+        channel, line, column = strides if channels_first else (strides[2], strides[0], strides[1])
+        places.append((out.data_ptr() + row * first * out.element_size(), channel, line, column))
+    columns = np.array(places, np.int64).T
+    records["out"], records["out_channel"], records["out_row"], records["out_column"] = columns
+    return records
 
 
 def _convert_by_torch(group: PicturesToConvert) -> None:
