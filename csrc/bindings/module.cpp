@@ -7,6 +7,8 @@
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "core/driver/driver.h"
 #include "core/engine.h"
 
@@ -67,21 +69,30 @@ PyVideo make_video(const std::string& name, std::optional<nb::bytes> path,
     return {video};
 }
 
-// Runs: (video, pictures int32 (n,), slots int64 (m, 7): picture, address, pitch, width, height, chroma, depth;
-// payloads).
-PyTicket submit(PyEngine& self, nb::list runs, uint64_t stream) {
+// Run k feeds pictures[first_picture[k]:first_picture[k + 1]] of videos[k], into rows first_slot[k] to first_slot[k +
+// 1] of slots (m, 7): picture, address, pitch, width, height, chroma, depth. payloads[k]: bytes of all packets, or
+// None.
+PyTicket submit(PyEngine& self, nb::list videos, Column<int32_t> pictures, Column<int64_t> first_picture,
+                nb::ndarray<const int64_t, nb::shape<-1, 7>, nb::c_contig, nb::device::cpu> slots,
+                Column<int64_t> first_slot, nb::list payloads, uint64_t stream) {
+    const size_t count = nb::len(videos);
+    const auto whole = [count](const Column<int64_t>& first, size_t entries) {
+        if (first.shape(0) != count + 1 || first(0) != 0 || static_cast<size_t>(first(count)) != entries) return false;
+        return std::is_sorted(first.data(), first.data() + first.shape(0));
+    };
+    if (!whole(first_picture, pictures.shape(0)) || !whole(first_slot, slots.shape(0)) || nb::len(payloads) != count)
+        throw nb::value_error("the columns of a submission must have one entry for each run, picture or slot");
     std::vector<std::unique_ptr<vd::Run>> queued;
-    for (nb::handle entry : runs) {
-        nb::tuple given = nb::cast<nb::tuple>(entry);
+    queued.reserve(count);
+    for (size_t k = 0; k < count; k++) {
         auto run = std::make_unique<vd::Run>();
-        run->video = nb::cast<PyVideo&>(given[0]).video;
-        run->pictures = copied(nb::cast<Column<int32_t>>(given[1]));
-        auto slots = nb::cast<nb::ndarray<const int64_t, nb::shape<-1, 7>, nb::c_contig, nb::device::cpu>>(given[2]);
+        run->video = nb::cast<PyVideo&>(videos[k]).video;
+        run->pictures.assign(pictures.data() + first_picture(k), pictures.data() + first_picture(k + 1));
+        if (run->pictures.empty()) throw nb::value_error("a run without pictures");
         for (int32_t picture : run->pictures)
             if (picture < 0 || picture >= run->video->pictures()) throw nb::value_error("a picture outside the video");
-        if (run->pictures.empty()) throw nb::value_error("a run without pictures");
-        for (size_t k = 0; k < slots.shape(0); k++) {
-            const int64_t* row = slots.data() + 7 * k;
+        for (int64_t row_number = first_slot(k); row_number < first_slot(k + 1); row_number++) {
+            const int64_t* row = slots.data() + 7 * row_number;
             vd::Slot slot;
             slot.picture = row[0];
             slot.address = static_cast<vd::driver::DevicePtr>(row[1]);
@@ -90,9 +101,9 @@ PyTicket submit(PyEngine& self, nb::list runs, uint64_t stream) {
                            static_cast<int>(row[6])};
             run->slots.push_back(slot);
         }
-        if (!given[3].is_none()) {
+        if (!payloads[k].is_none()) {
             run->payloads = std::make_unique<std::vector<std::string>>();
-            for (nb::handle payload : nb::cast<nb::list>(given[3])) {
+            for (nb::handle payload : nb::cast<nb::list>(payloads[k])) {
                 nb::bytes bytes = nb::cast<nb::bytes>(payload);
                 run->payloads->emplace_back(bytes.c_str(), bytes.size());
             }
@@ -237,7 +248,8 @@ NB_MODULE(_core, m) {
             "__init__",
             [](PyEngine* self, int device, size_t sessions) { new (self) PyEngine{make_engine(device, sessions)}; },
             "device"_a, "sessions"_a)
-        .def("submit", &submit, "runs"_a, "stream"_a)
+        .def("submit", &submit, "videos"_a, "pictures"_a, "first_picture"_a, "slots"_a, "first_slot"_a, "payloads"_a,
+             "stream"_a)
         .def(
             "close", [](PyEngine& self) { self.engine->close(); }, nb::call_guard<nb::gil_scoped_release>())
         .def("statistics", &statistics)

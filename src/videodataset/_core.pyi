@@ -39,7 +39,12 @@ class Engine:
     def __init__(self, device: int, sessions: int) -> None: ...
     def submit(
         self,
-        runs: list[tuple[Video, npt.NDArray[np.int32], npt.NDArray[np.int64], list[bytes] | None]],
+        videos: list[Video],
+        pictures: npt.NDArray[np.int32],
+        first_picture: npt.NDArray[np.int64],
+        slots: npt.NDArray[np.int64],
+        first_slot: npt.NDArray[np.int64],
+        payloads: list[list[bytes] | None],
         stream: int,
     ) -> Ticket: ...
     def close(self) -> None: ...

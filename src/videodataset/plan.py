@@ -39,6 +39,9 @@ def plan_runs(index: VideoIndex, asked: Iterable[int]) -> list[Run]:
         index: the video.
         asked: picture numbers (decode order), in any order, repeats allowed.
     """
+    asked = list(asked)
+    if len(asked) == 1:  # what most requests are
+        return [_run(index, int(index.start[asked[0]]), set(asked))]
     groups: dict[int, list[int]] = {}
     for picture in asked:
         groups.setdefault(int(index.start[picture]), []).append(picture)
@@ -65,8 +68,7 @@ def may_be_built_on(index: VideoIndex, picture: int, earlier: int) -> bool:
 
 def _run(index: VideoIndex, start: int, asked: set[int]) -> Run:
     stop = max(asked) + 1
-    # As bytes: numbers of Python's own, in half the time that a list of them takes.
-    flags, layers = index.flags[start:stop].tobytes(), index.layer[start:stop].tobytes()
+    flags, layers = index.flag_bytes[start:stop], index.layer_bytes[start:stop]
     fed: list[int] = []
     highest_asked_later = -1  # layer of the highest asked picture after the one looked at
     own_leading = _leading_of(index, start, stop, flags)
@@ -89,4 +91,6 @@ def _leading_of(index: VideoIndex, start: int, stop: int, flags: bytes) -> set[i
 
     Nothing that can be decoded from `start` refers to them, and what they refer to is not there.
     """
+    if not index.has_leading:
+        return set()
     return {k for k, each in enumerate(flags) if each & LEADING and index.start[start + k] < start}

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from videodataset.convert import Transform
-from videodataset.data.frame_ref import FrameRef
+from videodataset.data.columns import RefColumns
+from videodataset.data.frame_ref import FrameRef, Options
 from videodataset.errors import FrameIndexError
 from videodataset.fetch import Ask, Output, fetch, require_device, target_device
 from videodataset.frames import FrameBatch
 from videodataset.index.times import check_tolerance, frames_nearest_to, frames_played_at
+from videodataset.storage import Source
 from videodataset.videos import Video, videos
 
 #: What references become: one tensor where shapes are equal, else a list; `FrameBatch` where times are asked for.
@@ -51,7 +54,7 @@ def decode(
         ForkedCudaError: a CUDA device in a process forked from one that has used it.
     """
     one = isinstance(refs, FrameRef)
-    group = Group([refs] if isinstance(refs, FrameRef) else list(refs), transform)
+    group = Group(RefColumns([refs] if isinstance(refs, FrameRef) else list(refs)), transform)
     values = Resolution([group], target_device(device), threads).wait()[0]
     return values[0] if one else values
 
@@ -60,31 +63,46 @@ def decode(
 class Group:
     """References that become one batch: those of one key of the samples."""
 
-    refs: Sequence[FrameRef]
+    columns: RefColumns
     transform: Transform | None = None
 
+    def outputs(self) -> list[Output]:
+        """What is made of the pictures, for each of the columns' options."""
+        return [_output(options, self.transform or Transform()) for options in self.columns.options]
 
-@dataclass(slots=True)
-class _Part:
+
+def _output(options: Options, transform: Transform) -> Output:
+    if options.output != "rgb":
+        transform = Transform(dimension_order=transform.dimension_order)
+    if options.crop is not None or options.size is not None:
+        transform = replace(
+            transform,
+            crop=options.crop if options.crop is not None else transform.crop,
+            size=options.size if options.size is not None else transform.size,
+        )
+    return Output(options.output, transform)
+
+
+class _Part(NamedTuple):
     """One reference, looked up in its video."""
 
     video: Video
-    frames: np.ndarray[Any, np.dtype[np.int64]]  # of the reference's own shape, () or (n,)
+    frames: npt.NDArray[np.int64]  # (n,)
+    is_single: bool  # without the leading dimension
     output: Output
+    shape: tuple[Any, ...]  # what has to be equal for parts to be stacked
 
     def memory(self, device: torch.device, leading: tuple[int, ...] = ()) -> torch.Tensor:
-        return self.output.allocate((*leading, *self.frames.shape), self.video.index, device)
-
-    def shape(self) -> tuple[Any, ...]:
-        """What has to be equal for parts to be stacked."""
-        index = self.video.index
-        return (self.frames.shape, self.output.size(index), self.output.kind, self.output.dtype(index))
+        if not self.is_single:
+            leading = (*leading, len(self.frames))
+        return self.output.allocate(leading, self.video.index, device)
 
     def times(self) -> tuple[torch.Tensor, torch.Tensor]:
         index = self.video.index
+        frames = self.frames[0] if self.is_single else self.frames
         return (
-            torch.from_numpy(np.asarray(index.frame_pts_seconds[self.frames], np.float64)),
-            torch.from_numpy(np.asarray(index.frame_duration_seconds[self.frames], np.float64)),
+            torch.from_numpy(np.asarray(index.frame_pts_seconds[frames], np.float64)),
+            torch.from_numpy(np.asarray(index.frame_duration_seconds[frames], np.float64)),
         )
 
 
@@ -104,7 +122,7 @@ class Resolution:
         require_device(device)
         self._opened: dict[Any, Video] = {}
         self._groups = groups
-        self._parts = [[self._look_up(ref, group.transform) for ref in group.refs] for group in groups]
+        self._parts = [self._look_up(group) for group in groups]
         asks: list[Ask] = []
         self._data = [_allocate(parts, asks, device) for parts in self._parts]
         self.frames = sum(len(ask.frames) for ask in asks)
@@ -114,7 +132,7 @@ class Resolution:
         """Return what each group has become. Raises what `decode` raises while decoding."""
         self._fetch.wait()
         return [
-            _with_times(data, parts) if _want_times(group.refs) else data
+            _with_times(data, parts) if _want_times(group.columns) else data
             for group, parts, data in zip(self._groups, self._parts, self._data, strict=True)
         ]
 
@@ -123,33 +141,51 @@ class Resolution:
         self._fetch.cancel()
         self._fetch.errors()
 
-    def _look_up(self, ref: FrameRef, transform: Transform | None) -> _Part:
-        key = (ref.source if isinstance(ref.source, str) else id(ref.source), ref.byte_range)
+    def _look_up(self, group: Group) -> list[_Part]:
+        columns = group.columns
+        opened = [self._open(source, byte_range) for source, byte_range in columns.sources]
+        frames, outputs = _frame_numbers(columns, opened), group.outputs()
+        shapes: dict[Any, tuple[Any, ...]] = {}
+        parts, at = [], 0
+        for k, source, option in zip(
+            columns.lengths.tolist(), columns.source_of.tolist(), columns.option_of.tolist(), strict=True
+        ):
+            video, output, count = opened[source], outputs[option], abs(k)
+            index = video.index
+            key = (option, index.displayed_size, index.info.pixel_format)
+            made = shapes.get(key)
+            if made is None:
+                made = shapes[key] = (output.kind, output.dtype(index), *output.size(index))
+            parts.append(_Part(video, frames[at : at + count], k < 0, output, (k, *made)))
+            at += count
+        return parts
+
+    def _open(self, source: Source, byte_range: tuple[int, int] | None) -> Video:
+        key = (source if isinstance(source, str) else id(source), byte_range)
         video = self._opened.get(key)
         if video is None:
-            video = self._opened[key] = videos.open(ref.source, ref.byte_range)
-        options, transform = ref.options, transform or Transform()
-        if options.output != "rgb":
-            transform = Transform(dimension_order=transform.dimension_order)
-        if options.crop is not None or options.size is not None:
-            transform = replace(
-                transform,
-                crop=options.crop if options.crop is not None else transform.crop,
-                size=options.size if options.size is not None else transform.size,
-            )
-        return _Part(video, _frame_numbers(video, ref), Output(options.output, transform))
+            video = self._opened[key] = videos.open(source, byte_range)
+        return video
 
 
-def _frame_numbers(video: Video, ref: FrameRef) -> np.ndarray[Any, np.dtype[np.int64]]:
-    index, name, values, options = video.index, video.name, ref.numbers, ref.options
+def _frame_numbers(columns: RefColumns, opened: Sequence[Video]) -> npt.NDArray[np.int64]:
+    """The displayed frames of all references, one after another."""
+    counts = np.array([len(video.index) for video in opened], np.int64)
+    limits = np.repeat(counts[columns.source_of], np.abs(columns.lengths))
+    values = columns.numbers
+    if not columns.by_time.any() and ((values >= -limits) & (values < limits)).all():
+        return np.where(values < 0, values + limits, values)
+    frames = [_frames_of(opened[k], ref) for k, ref in zip(columns.source_of, columns.refs(), strict=True)]
+    return np.concatenate(frames) if frames else np.empty(0, np.int64)
+
+
+def _frames_of(video: Video, ref: FrameRef) -> npt.NDArray[np.int64]:
+    index, name, values, options = video.index, video.name, ref.numbers.reshape(-1), ref.options
     if not ref.by_time:
         count = len(index)
-        if values.ndim == 0 and 0 <= values < count:
-            return values
         outside = (values < -count) | (values >= count)
         if outside.any():
-            wrong = int(values[outside].flat[0]) if values.ndim else int(values)
-            raise FrameIndexError(f"{name}: no frame {wrong}; the video has {count} frames.")
+            raise FrameIndexError(f"{name}: no frame {int(values[outside][0])}; the video has {count} frames.")
         return np.where(values < 0, values + count, values)
     if options.match == "nearest":
         frames = frames_nearest_to(index, values, name, options.tolerance_s)
@@ -157,25 +193,25 @@ def _frame_numbers(video: Video, ref: FrameRef) -> np.ndarray[Any, np.dtype[np.i
         frames = frames_played_at(index, values, name)
     if options.tolerance_s is not None:
         check_tolerance(index, frames, values, name, options.tolerance_s)
-    return frames.reshape(values.shape)
+    return frames
 
 
 def _allocate(parts: Sequence[_Part], asks: list[Ask], device: torch.device) -> torch.Tensor | list[torch.Tensor]:
     """Make memory for a group's pictures, and add an ask for each."""
     if not parts:
         return []
-    equal = len({part.shape() for part in parts}) == 1
+    equal = len({part.shape for part in parts}) == 1
     data: torch.Tensor | list[torch.Tensor]
     data = parts[0].memory(device, (len(parts),)) if equal else [part.memory(device) for part in parts]
     for part, memory in zip(parts, data, strict=True):
-        if part.frames.size:
-            out = memory if part.frames.ndim else memory[None]
-            asks.append(Ask(part.video, part.frames.reshape(-1), part.output, out))
+        if len(part.frames):
+            out = memory[None] if part.is_single else memory
+            asks.append(Ask(part.video, part.frames, part.output, out))
     return data
 
 
-def _want_times(refs: Sequence[FrameRef]) -> bool:
-    wanted = {ref.options.times for ref in refs}
+def _want_times(columns: RefColumns) -> bool:
+    wanted = {options.times for options in columns.options}
     if len(wanted) > 1:
         raise ValueError("some references of a batch ask for times and some do not; let all or none")
     return wanted == {True}

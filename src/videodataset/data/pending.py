@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from videodataset.convert import Transform
+from videodataset.data.columns import RefColumns
 from videodataset.data.decode import Group, Resolution
 from videodataset.data.frame_ref import FrameRef
 from videodataset.fetch import target_device
@@ -31,52 +32,21 @@ class PendingFrames:
     `.shape`, `np.asarray`.
     """
 
-    __slots__ = (
-        "_by_time", "_lengths", "_numbers", "_option_of", "_options", "_resolution", "_source_of", "_sources", "_value",
-        "transform",
-    )  # fmt: skip
+    __slots__ = ("_columns", "_resolution", "_value", "transform")
 
     def __init__(self, refs: Sequence[FrameRef], transform: Transform | None = None) -> None:
-        sources: dict[Any, int] = {}
-        options: dict[Any, int] = {}
-        self._sources: list[tuple[Any, tuple[int, int] | None]] = []
-        self._source_of = np.empty(len(refs), np.int32)
-        self._option_of = np.empty(len(refs), np.int32)
-        for k, ref in enumerate(refs):
-            key = (ref.source if isinstance(ref.source, str) else id(ref.source), ref.byte_range)
-            self._source_of[k] = sources.setdefault(key, len(sources))
-            if len(self._sources) < len(sources):
-                self._sources.append((ref.source, ref.byte_range))
-            self._option_of[k] = options.setdefault(ref.options, len(options))
-        self._options = list(options)
-        self._by_time = np.array([ref.by_time for ref in refs], bool)
-        self._lengths = np.array([-1 if ref.is_single else len(ref.numbers) for ref in refs], np.int64)
-        # Times lie in the column of frame numbers by their bits.
-        columns = [ref.numbers.reshape(-1).view(np.int64) for ref in refs]
-        self._numbers = np.concatenate(columns) if columns else np.empty(0, np.int64)
+        self._columns = RefColumns(refs)
         self.transform = transform
         self._resolution: Resolution | None = None
         self._value: Any = None
 
     def refs(self) -> list[FrameRef]:
         """Return the references, one for each sample."""
-        out, at = [], 0
-        for k, length in enumerate(self._lengths.tolist()):
-            count = abs(length)
-            values = self._numbers[at : at + count]
-            at += count
-            if self._by_time[k]:
-                values = values.view(np.float64)
-            source, byte_range = self._sources[self._source_of[k]]
-            ref = FrameRef.__new__(FrameRef)
-            ref.source, ref.byte_range, ref.options = source, byte_range, self._options[self._option_of[k]]
-            ref.numbers = values.reshape(()) if length < 0 else values
-            out.append(ref)
-        return out
+        return self._columns.refs()
 
     def group(self, transform: Transform | None = None) -> Group:
         """Return the references for `Resolution`; the own transform wins over the one given."""
-        return Group(self.refs(), self.transform or transform)
+        return Group(self._columns, self.transform or transform)
 
     def start(self, device: str | torch.device | None = None) -> PendingFrames:
         """Begin to decode to a device (see `videodataset.decode`), unless that has been done; returns itself."""
@@ -117,12 +87,11 @@ class PendingFrames:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the columns: what has been decoded stays in this process."""
-        columns = (self._sources, self._source_of, self._options, self._option_of, self._by_time, self._lengths)
-        return _unpickled, (*columns, self._numbers, self.transform)
+        return _unpickled, (self._columns, self.transform)
 
     def __len__(self) -> int:
         """Return the number of samples."""
-        return len(self._lengths)
+        return len(self._columns)
 
     def __getitem__(self, key: Any) -> Any:
         return self.wait()[key]
@@ -141,7 +110,7 @@ class PendingFrames:
 
     def __repr__(self) -> str:
         state = "decoded" if self._value is not None else "decoding" if self._resolution is not None else "not begun"
-        return f"PendingFrames({len(self)} references to {len(self._sources)} videos, {state})"
+        return f"PendingFrames({len(self)} references to {len(self._columns.sources)} videos, {state})"
 
     @classmethod
     def __torch_function__(
@@ -150,12 +119,9 @@ class PendingFrames:
         return func(*_resolved(args), **_resolved(kwargs or {}))
 
 
-def _unpickled(
-    sources: Any, source_of: Any, options: Any, option_of: Any, by_time: Any, lengths: Any, numbers: Any, transform: Any
-) -> PendingFrames:
-    pending = PendingFrames([], transform)
-    pending._sources, pending._source_of, pending._options = sources, source_of, options
-    pending._option_of, pending._by_time, pending._lengths, pending._numbers = option_of, by_time, lengths, numbers
+def _unpickled(columns: RefColumns, transform: Transform | None) -> PendingFrames:
+    pending = PendingFrames((), transform)
+    pending._columns = columns
     return pending
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from videodataset.data.collate import Transforms, transform_of
+from videodataset.data.columns import RefColumns
 from videodataset.data.decode import Group, Resolution
 from videodataset.data.frame_ref import FrameRef
 from videodataset.data.nested import map_leaves
@@ -31,7 +32,9 @@ class BatchOnItsWay:
 
         def note(value: Any, key: str | None) -> Any:
             chosen = transform_of(transform, key)
-            groups.append(value.group(chosen) if isinstance(value, PendingFrames) else Group([value], chosen))
+            groups.append(
+                value.group(chosen) if isinstance(value, PendingFrames) else Group(RefColumns([value]), chosen)
+            )
             return value
 
         map_leaves(batch, (PendingFrames, FrameRef), note)

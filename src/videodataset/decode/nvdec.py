@@ -8,6 +8,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -67,13 +68,18 @@ def device_slots(memory: torch.Tensor, surface: SurfaceFormat) -> list[DeviceSlo
     return [DeviceSlot(memory, row, surface, start + row * size_bytes) for row in range(len(memory))]
 
 
-def surface_format(info: StreamInfo) -> SurfaceFormat | None:
-    """Return how pictures of a stream lie in the hardware's memory, None where NVDEC has no format for them."""
-    name = (info.pixel_format or "").removesuffix("le").replace("yuvj", "yuv")
+@lru_cache(maxsize=4096)
+def _surface_format(pixel_format: str, width: int, height: int) -> SurfaceFormat | None:
+    name = pixel_format.removesuffix("le").replace("yuvj", "yuv")
     depth = next((bits for bits in (10, 12) if name.endswith(str(bits))), 8)
     family = name.removesuffix(str(depth)).removesuffix("p")
     chroma = {"yuv420": YUV420, "yuv422": YUV422, "yuv444": YUV444, "gray": MONOCHROME}.get(family)
-    return None if chroma is None else SurfaceFormat(info.width, info.height, chroma, depth)
+    return None if chroma is None else SurfaceFormat(width, height, chroma, depth)
+
+
+def surface_format(info: StreamInfo) -> SurfaceFormat | None:
+    """Return how pictures of a stream lie in the hardware's memory, None where NVDEC has no format for them."""
+    return _surface_format(info.pixel_format or "", info.width, info.height)
 
 
 class NvdecEngine:
@@ -100,7 +106,7 @@ class NvdecEngine:
         self._fallbacks: Counter[str] = Counter()
         self._reasons: dict[tuple[Any, ...], str | None] = {}
         self._in_flight: dict[int, tuple[_core.Ticket, list[torch.Tensor], int]] = {}
-        self._videos: OrderedDict[int, tuple[VideoIndex, _core.Video]] = OrderedDict()
+        self._videos: OrderedDict[int, _Known] = OrderedDict()  # by id of the index
         self._lock = threading.Lock()
         #: For slots to be allocated on. Nothing is ever queued on it but waits, so that the engine never waits for
         #: work of the caller's, such as the training step before.
@@ -138,11 +144,33 @@ class NvdecEngine:
         """See `Engine.submit`. Slots may have work queued on the current stream that still uses their memory."""
         if self._pid != os.getpid():
             raise forked_error()
-        queued = [self._native(run) for run in runs]
-        stream = torch.cuda.current_stream(self.device)
-        ticket = self._engine.submit(queued, stream.cuda_stream)
-        memory = {id(slot.memory): slot.memory for run in runs for slot in run.slots.values()}
-        self._keep(ticket, list(memory.values()), stream.cuda_stream)
+        videos: list[_core.Video] = []
+        pictures: list[int] = []
+        slots: list[tuple[int, ...]] = []
+        payloads: list[list[bytes] | None] = []
+        first_picture, first_slot = [0], [0]
+        memory: dict[int, torch.Tensor] = {}
+        for run in runs:
+            known = self._known(run.storage, run.index)
+            videos.append(known.video)
+            payloads.append(None if known.in_file else _payloads(run))
+            pictures += run.run.pictures
+            first_picture.append(len(pictures))
+            for picture, slot in run.slots.items():
+                slots.append((picture, slot.address, *slot.surface.fields))
+                memory[id(slot.memory)] = slot.memory
+            first_slot.append(len(slots))
+        stream = torch.cuda.current_stream(self.device).cuda_stream
+        ticket = self._engine.submit(
+            videos,
+            np.array(pictures, np.int32),
+            np.array(first_picture, np.int64),
+            np.array(slots, np.int64).reshape(-1, 7),
+            np.array(first_slot, np.int64),
+            payloads,
+            stream,
+        )
+        self._keep(ticket, list(memory.values()), stream)
         return NvdecTicket(ticket, runs, self)
 
     def _keep(self, ticket: _core.Ticket, memory: list[torch.Tensor], owner: int) -> None:
@@ -183,29 +211,14 @@ class NvdecEngine:
         if self._pid == os.getpid():
             self._engine.close()
 
-    def _native(self, run: DecodeRun[DeviceSlot]) -> tuple[Any, Any, Any, list[bytes] | None]:
-        local = getattr(run.storage, "local_file", None) if run.index.info.direct else None
-        pictures = np.array(run.run.pictures, np.int32)
-        slots = np.array(
-            [
-                (picture, slot.address, s.pitch_bytes, s.width, s.height, s.chroma, s.depth)
-                for picture, slot in run.slots.items()
-                for s in (slot.surface,)
-            ],
-            np.int64,
-        ).reshape(-1, 7)
-        payloads = None
-        if local is None:
-            packets = read_pictures(run.storage, run.index, run.run.pictures)
-            payloads = [bytes(packet) for picture in packets for packet in picture]
-        return self._video(run.storage, run.index, local), pictures, slots, payloads
-
-    def _video(self, storage: Storage, index: VideoIndex, local: tuple[str, int] | None) -> _core.Video:
+    def _known(self, storage: Storage, index: VideoIndex) -> _Known:
+        """Return what the core has of a video; it is told once."""
         with self._lock:
             known = self._videos.get(id(index))
             if known is not None:
                 self._videos.move_to_end(id(index))
-                return known[1]
+                return known
+        local: tuple[str, int] | None = getattr(storage, "local_file", None) if index.info.direct else None
         path, offset = local if local is not None else (None, 0)
         identity = storage.identity
         info = index.info
@@ -222,12 +235,25 @@ class NvdecEngine:
             np.ascontiguousarray(index.parameter_sets, np.int32),
             [_parameter_sets(index, units) for units in index.parameter_set_table],
         )
+        known = _Known(index, video, local is not None)
         with self._lock:
-            # The index is kept with it, so that its id stays its own.
-            self._videos[id(index)] = (index, video)
+            self._videos[id(index)] = known
             while len(self._videos) > _MAX_VIDEOS:
                 self._videos.popitem(last=False)
-        return video
+        return known
+
+
+class _Known(NamedTuple):
+    """A video that the core has been told of."""
+
+    indexed: VideoIndex  # kept with it, so that its id stays its own
+    video: _core.Video
+    in_file: bool  # the core reads it by itself
+
+
+def _payloads(run: DecodeRun[DeviceSlot]) -> list[bytes]:
+    packets = read_pictures(run.storage, run.index, run.run.pictures)
+    return [bytes(packet) for picture in packets for packet in picture]
 
 
 class NvdecTicket:

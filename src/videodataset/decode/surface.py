@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -10,7 +11,7 @@ MONOCHROME, YUV420, YUV422, YUV444 = 0, 1, 2, 3  # as NVCUVID numbers chroma for
 _PITCH_ALIGNMENT_BYTES = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SurfaceFormat:
     """How a picture lies in a slot of the native core.
 
@@ -34,7 +35,7 @@ class SurfaceFormat:
         """1, or 2 above 8 bits."""
         return 2 if self.depth > 8 else 1
 
-    @property
+    @cached_property
     def pitch_bytes(self) -> int:
         """Bytes from one row to the next."""
         row = (self.width + 1) // 2 * 2 * self.sample_bytes
@@ -46,10 +47,15 @@ class SurfaceFormat:
         chroma_rows = {MONOCHROME: 0, YUV420: (self.height + 1) // 2, YUV444: 2 * self.height}
         return self.height + chroma_rows[self.chroma]
 
-    @property
+    @cached_property
     def size_bytes(self) -> int:
         """Bytes of a slot."""
         return self.pitch_bytes * self.rows
+
+    @cached_property
+    def fields(self) -> tuple[int, int, int, int, int]:
+        """What the core is told of it: pitch in bytes, width, height, chroma, depth."""
+        return self.pitch_bytes, self.width, self.height, self.chroma, self.depth
 
 
 def planes_of(slots: torch.Tensor, surface: SurfaceFormat) -> list[torch.Tensor]:

@@ -76,10 +76,11 @@ class CudaFetch:
         self._free = self._stream.record_event()
         self._videos: dict[int, Video] = {}  # by id of the index
         wanted: dict[int, set[int]] = {}
-        for ask in asks:
+        self._pictures = [ask.pictures() for ask in asks]
+        for ask, pictures_of_it in zip(asks, self._pictures, strict=True):
             index = id(ask.video.index)
             self._videos[index] = ask.video
-            wanted.setdefault(index, set()).update(ask.pictures())
+            wanted.setdefault(index, set()).update(pictures_of_it)
         hardware: list[tuple[Video, set[int]]] = []
         software: list[tuple[Video, set[int]]] = []
         for index, pictures in wanted.items():
@@ -188,10 +189,10 @@ class CudaFetch:
     def _convert(self, failed: dict[_Key, Exception]) -> None:
         """Convert every picture that came out; note those that cannot be converted."""
         groups: dict[Any, PicturesToConvert] = {}
-        for ask in self._asks:
+        for ask, pictures in zip(self._asks, self._pictures, strict=True):
             index = id(ask.video.index)
             group: PicturesToConvert | None = None
-            for row, picture in enumerate(ask.pictures()):
+            for row, picture in enumerate(pictures):
                 key = (index, picture)
                 if failed and key in failed:
                     continue
@@ -216,7 +217,7 @@ class CudaFetch:
         """Return the pictures that an ask's are converted with: slots of one format lie in one piece of memory."""
         info = ask.video.index.info
         color = _color(info, ask.output, ask.video.name)
-        key = (slot.surface, color, info.orientation, ask.output)
+        key = (slot.surface, color, info.orientation, id(ask.output))  # asks of one batch share it
         group = groups.get(key)
         if group is None:
             layout = SampleLayout(slot.surface.depth, in_high_bits=True)
@@ -251,4 +252,11 @@ def _note(failed: dict[_Key, Exception], run: DecodeRun[Any], errors: RunErrors)
 def _color(info: StreamInfo, output: Output, name: str) -> ColorDescription | None:
     if output.kind != "rgb":
         return None
-    return color_description(info.color_matrix, info.color_range, info.pixel_format or "", name)
+    key = (info.color_matrix, info.color_range, info.pixel_format or "")
+    color = _colors.get(key)
+    if color is None:
+        color = _colors[key] = color_description(*key, name)
+    return color
+
+
+_colors: dict[tuple[int, int, str], ColorDescription] = {}

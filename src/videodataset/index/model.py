@@ -94,6 +94,21 @@ class VideoIndex:
         return size[::-1] if self.info.orientation.transpose else size
 
     @cached_property
+    def flag_bytes(self) -> bytes:
+        """The flags as bytes: single ones are numbers of Python's own, several times faster than an array's."""
+        return self.flags.tobytes()
+
+    @cached_property
+    def layer_bytes(self) -> bytes:
+        """The temporal layers likewise."""
+        return self.layer.tobytes()
+
+    @cached_property
+    def has_leading(self) -> bool:
+        """Whether there are leading pictures at all."""
+        return bool((self.flags & LEADING).any())
+
+    @cached_property
     def frame_pts_seconds(self) -> npt.NDArray[np.float64]:
         """When each displayed frame is shown, in seconds on the stream's own timeline."""
         return self._seconds(self.pts[self.presentation])
