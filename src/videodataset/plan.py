@@ -12,13 +12,12 @@ H.265 7.4.2.2).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from videodataset.index.model import DISPOSABLE, LEADING, VideoIndex
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """Pictures to decode from one sync picture, in decode order.
 
     Attributes:

@@ -6,7 +6,6 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Collection
-from typing import Any
 
 from videodataset.index import VideoIndex, load_or_build
 from videodataset.storage import Source, Storage, open_storage
@@ -58,7 +57,7 @@ class Videos:
     def __init__(self, max_bytes: int = MAX_CACHED_BYTES) -> None:
         self._max_bytes, self._bytes = max_bytes, 0
         self._lock = threading.Lock()
-        self._videos: OrderedDict[tuple[Any, ...], tuple[Video, int]] = OrderedDict()
+        self._videos: OrderedDict[tuple[str, tuple[int, int] | None], tuple[Video, int]] = OrderedDict()
 
     def open(self, source: Source, byte_range: tuple[int, int] | None = None) -> Video:
         """Return the video of a source, or of the stretch (offset, size) in bytes of it.
@@ -70,34 +69,37 @@ class Videos:
             NoVideoStreamError: it holds no video stream.
             UnsupportedVideoError: the codec is not known.
         """
-        storage = open_storage(source)
-        if byte_range is not None:
-            storage = StoragePart(storage, *byte_range)
-        if not isinstance(source, (str, os.PathLike)) or storage.identity is None:
-            return Video(storage)
-        key = (storage.name, storage.identity)
+        if not isinstance(source, (str, os.PathLike)):
+            return Video(_storage(source, byte_range))
+        key = (os.fspath(source), byte_range)
         with self._lock:
             found = self._videos.get(key)
             if found is not None:
                 self._videos.move_to_end(key)
-                return found[0]
-        video = Video(storage)
-        self._keep(key, video)
+        if found is not None and found[0].storage.is_unchanged():
+            return found[0]
+        video = Video(_storage(source, byte_range))
+        if video.storage.identity is not None:
+            self._keep(key, video)
         return video
 
-    def _keep(self, key: tuple[Any, ...], video: Video) -> None:
+    def _keep(self, key: tuple[str, tuple[int, int] | None], video: Video) -> None:
         size_bytes = video.size_bytes
         with self._lock:
-            if key in self._videos:
-                return
+            before = self._videos.pop(key, None)
             self._videos[key] = (video, size_bytes)
-            self._bytes += size_bytes
+            self._bytes += size_bytes - (before[1] if before is not None else 0)
             while self._bytes > self._max_bytes and len(self._videos) > 1:
                 self._bytes -= self._videos.popitem(last=False)[1][1]
 
     def after_fork(self) -> None:
         """Take a fresh lock; the child goes on with its copies."""
         self._lock = threading.Lock()
+
+
+def _storage(source: Source, byte_range: tuple[int, int] | None) -> Storage:
+    storage = open_storage(source)
+    return storage if byte_range is None else StoragePart(storage, *byte_range)
 
 
 videos = Videos()

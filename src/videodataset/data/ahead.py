@@ -15,7 +15,7 @@ from videodataset.data.resolve import BatchOnItsWay
 
 _BATCHES_AHEAD = 2
 #: The sessions of an engine hold a few pictures each before they wait for one, and need runs queued beside these.
-_GPU_FRAMES_AHEAD = 256
+_GPU_FRAMES_AHEAD = 384
 
 #: Iterators left half-way are closed while the interpreter still works: at its very end torch cannot.
 _unfinished: WeakSet[Generator[Any, None, None]] = WeakSet()

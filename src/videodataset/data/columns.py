@@ -35,12 +35,16 @@ class RefColumns:
         options: dict[Options, int] = {}
         self.sources: list[tuple[Source, tuple[int, int] | None]] = []
         source_of, option_of = [], []
+        last: Options | None = None  # hashing options costs more than all else here, and most are the same object
+        option = 0
         for ref in refs:
             key = (ref.source if isinstance(ref.source, str) else id(ref.source), ref.byte_range)
             source_of.append(sources.setdefault(key, len(sources)))
             if len(self.sources) < len(sources):
                 self.sources.append((ref.source, ref.byte_range))
-            option_of.append(options.setdefault(ref.options, len(options)))
+            if ref.options is not last:
+                last, option = ref.options, options.setdefault(ref.options, len(options))
+            option_of.append(option)
         self.options = list(options)
         self.source_of, self.option_of = np.array(source_of, np.int32), np.array(option_of, np.int32)
         self.by_time = np.array([ref.by_time for ref in refs], bool)

@@ -203,10 +203,16 @@ def _allocate(parts: Sequence[_Part], asks: list[Ask], device: torch.device) -> 
     equal = len({part.shape for part in parts}) == 1
     data: torch.Tensor | list[torch.Tensor]
     data = parts[0].memory(device, (len(parts),)) if equal else [part.memory(device) for part in parts]
-    for part, memory in zip(parts, data, strict=True):
-        if len(part.frames):
-            out = memory[None] if part.is_single else memory
-            asks.append(Ask(part.video, part.frames, part.output, out))
+    if isinstance(data, torch.Tensor):
+        rows = data if parts[0].is_single else data.flatten(0, 1)
+        count = len(parts[0].frames)
+        asks += [Ask(part.video, part.frames, part.output, rows, k * count) for k, part in enumerate(parts) if count]
+    else:
+        asks += [
+            Ask(part.video, part.frames, part.output, memory[None] if part.is_single else memory)
+            for part, memory in zip(parts, data, strict=True)
+            if len(part.frames)
+        ]
     return data
 
 

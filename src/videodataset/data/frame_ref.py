@@ -87,16 +87,10 @@ class FrameRef:
     ) -> None:
         if (indices is None) == (seconds is None):
             raise TypeError("give either indices or seconds")
-        self.source = os.fspath(source) if isinstance(source, os.PathLike) else source
+        self.source = os.fspath(source) if type(source) is not str and isinstance(source, os.PathLike) else source
         self.numbers: np.ndarray[Any, Any] = _whole_numbers(indices) if seconds is None else _times(seconds)
-        self.options = Options(
-            match,
-            tolerance_s,
-            None if crop is None else _four(crop),
-            tuple(size) if isinstance(size, (tuple, list)) else size,  # type: ignore[arg-type]
-            output,
-            bool(times),
-        )
+        given = (match, tolerance_s, crop, size, output, times)
+        self.options = _DEFAULT if given == _DEFAULT_VALUES else _options(*given)
         self.byte_range = None if byte_range is None else (int(byte_range[0]), int(byte_range[1]))
 
     @property
@@ -149,6 +143,15 @@ class FrameRef:
         return f"FrameRef({source!r}, {unit}={self.numbers.tolist()})"
 
 
+def _options(match: Match, tolerance_s: Any, crop: Any, size: Any, output: OutputKind, times: bool) -> Options:
+    size = tuple(size) if isinstance(size, (tuple, list)) else size
+    return Options(match, tolerance_s, None if crop is None else _four(crop), size, output, bool(times))
+
+
+_DEFAULT = Options()
+_DEFAULT_VALUES = tuple(getattr(_DEFAULT, name) for name in Options.__dataclass_fields__)
+
+
 def _unpickled(source: Any, numbers_: Any, options: Options, byte_range: Any) -> FrameRef:
     ref = FrameRef.__new__(FrameRef)
     ref.source, ref.numbers, ref.options, ref.byte_range = source, numbers_, options, byte_range
@@ -156,7 +159,7 @@ def _unpickled(source: Any, numbers_: Any, options: Options, byte_range: Any) ->
 
 
 def _whole_numbers(values: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    if isinstance(values, numbers.Integral):
+    if type(values) is int or isinstance(values, numbers.Integral):
         return np.array(int(values), np.int64)
     array = np.asarray(values.cpu() if isinstance(values, torch.Tensor) else values)
     if array.size and not np.issubdtype(array.dtype, np.integer):

@@ -36,7 +36,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             CPU, workers decode; to a GPU, workers return references and this process decodes.
         transform: what is made of the frames, for all or by key of the samples.
         prefetch_batches: how many batches are decoded ahead by this process. None takes two, and to a GPU more, until
-            256 frames are on their way: its decoders work on that many at a time. Workers that decode for the CPU are
+            384 frames are on their way: its decoders work on that many at a time. Workers that decode for the CPU are
             ahead by torch's `prefetch_factor`.
         seed: makes order and `BaseVideoDataset.rng` depend on (seed, epoch) alone, so that batches are the same with
             any number of workers. None takes that of `generator`, or draws one from torch's.

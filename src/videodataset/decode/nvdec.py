@@ -115,13 +115,9 @@ class NvdecEngine:
     def why_not(self, info: StreamInfo) -> str | None:
         """Return why this GPU does not decode a stream; None where it does."""
         key = (info.codec, info.pixel_format, info.width, info.height)
-        with self._lock:
-            if key in self._reasons:
-                return self._reasons[key]
-        reason = self._why_not(info)
-        with self._lock:
-            self._reasons[key] = reason
-        return reason
+        if key not in self._reasons:
+            self._reasons[key] = self._why_not(info)
+        return self._reasons[key]
 
     def _why_not(self, info: StreamInfo) -> str | None:
         codec, surface = _CODECS.get(info.codec), surface_format(info)

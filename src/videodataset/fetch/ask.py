@@ -80,14 +80,16 @@ class Ask:
         video: the video.
         frames: int64 (n,), their numbers in the order in which they are wanted, repeats allowed.
         output: what is made of them.
-        out: memory for them, (n, C, H, W), or (n, H, W, C) for "NHWC". None, with one frame only, gives the picture
-            memory of its own, of the size that it comes in.
+        out: memory for them and those of other asks, (m, C, H, W), or (m, H, W, C) for "NHWC". None, with one frame
+            only, gives the picture memory of its own, of the size that it comes in.
+        first: the row of `out` where theirs begin.
     """
 
     video: Video
     frames: npt.NDArray[np.int64]
     output: Output
     out: torch.Tensor | None
+    first: int = 0
 
     def pictures(self) -> list[int]:
         """Return the number of each frame's picture, in decode order of the stream."""

@@ -67,7 +67,7 @@ class CpuFetch:
                 slot = of_video.get(picture)
                 if slot is None:
                     slot = of_video[picture] = ConvertingSlot(ask.video)
-                slot.add(ask, row)
+                slot.add(ask, ask.first + row)
             by_video.setdefault(key, (ask.video, []))[1].extend(ask.frames.tolist())
         runs: list[DecodeRun[FrameSlot]] = []
         for key, (video, frames) in by_video.items():

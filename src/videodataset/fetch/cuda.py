@@ -198,7 +198,7 @@ class CudaFetch:
                     continue
                 if self._host and key in self._host:
                     try:
-                        self._convert_host_planes(ask, row, self._host[key])
+                        self._convert_host_planes(ask, ask.first + row, self._host[key])
                     except UnsupportedVideoError as error:
                         failed[key] = error
                     continue
@@ -210,18 +210,18 @@ class CudaFetch:
                         failed[key] = error
                         break
                 group.rows.append(slot.row)
-                group.places.append((ask, row))
+                group.places.append((ask, ask.first + row))
         convert_on_gpu(list(groups.values()))
 
     def _group(self, groups: dict[Any, PicturesToConvert], ask: Ask, slot: DeviceSlot) -> PicturesToConvert:
         """Return the pictures that an ask's are converted with: slots of one format lie in one piece of memory."""
         info = ask.video.index.info
-        color = _color(info, ask.output, ask.video.name)
-        key = (slot.surface, color, info.orientation, id(ask.output))  # asks of one batch share it
+        format_of_it = (info.pixel_format, info.width, info.height, info.color_matrix, info.color_range)
+        key = (format_of_it, info.orientation, id(ask.output))  # asks of one batch share their output
         group = groups.get(key)
         if group is None:
             layout = SampleLayout(slot.surface.depth, in_high_bits=True)
-            planes = planes_of(slot.memory, slot.surface)
+            planes, color = planes_of(slot.memory, slot.surface), _color(info, ask.output, ask.video.name)
             group = groups[key] = PicturesToConvert(planes, layout, color, info.orientation, ask.output)
         return group
 
@@ -252,11 +252,4 @@ def _note(failed: dict[_Key, Exception], run: DecodeRun[Any], errors: RunErrors)
 def _color(info: StreamInfo, output: Output, name: str) -> ColorDescription | None:
     if output.kind != "rgb":
         return None
-    key = (info.color_matrix, info.color_range, info.pixel_format or "")
-    color = _colors.get(key)
-    if color is None:
-        color = _colors[key] = color_description(*key, name)
-    return color
-
-
-_colors: dict[tuple[int, int, str], ColorDescription] = {}
+    return color_description(info.color_matrix, info.color_range, info.pixel_format or "", name)

@@ -59,18 +59,25 @@ def _records(group: PicturesToConvert) -> npt.NDArray[Any]:
     rows = np.array(group.rows, np.uint64)
     for k, plane in enumerate(group.planes):
         records["plane"][:, k] += rows * np.uint64(plane.stride(0) * plane.element_size())
-    channels_first = group.output.transform.dimension_order == "NCHW"
-    places = []
+    places, memories = [], dict[int, tuple[int, ...]]()
     for ask, row in group.places:
-        out = ask.out
-        if out is None:
-            out = ask.out = group.output.allocate((1,), ask.video.index, group.planes[0].device)
-        first, *strides = out.stride()
-        channel, line, column = strides if channels_first else (strides[2], strides[0], strides[1])
-        places.append((out.data_ptr() + row * first * out.element_size(), channel, line, column))
+        if ask.out is None:
+            ask.out = group.output.allocate((1,), ask.video.index, group.planes[0].device)
+        memory = memories.get(id(ask.out))
+        if memory is None:
+            memory = memories[id(ask.out)] = _memory(ask.out, group.output)
+        start, next_picture, *strides = memory
+        places.append((start + row * next_picture, *strides))
     columns = np.array(places, np.int64).T
     records["out"], records["out_channel"], records["out_row"], records["out_column"] = columns
     return records
+
+
+def _memory(out: torch.Tensor, output: Output) -> tuple[int, int, int, int, int]:
+    """Address; bytes from picture to picture; elements from channel to channel, row to row, column to column."""
+    first, *strides = out.stride()
+    channel, row, column = strides if output.transform.dimension_order == "NCHW" else (strides[2], *strides[:2])
+    return out.data_ptr(), first * out.element_size(), channel, row, column
 
 
 def _convert_by_torch(group: PicturesToConvert) -> None:

@@ -31,6 +31,9 @@ class Storage(Protocol):
     def size_bytes(self) -> int:
         """Number of bytes in the source."""
 
+    def is_unchanged(self) -> bool:
+        """Whether the source is still as it was when it was opened, as far as that can be told without reading it."""
+
     def read(self, offset: int, size_bytes: int) -> bytes:
         """Return the bytes at [offset, offset + size_bytes), fewer only where the source ends.
 

@@ -37,6 +37,10 @@ class FileLike:
                 f"{self.name}: cannot seek to its end ({error}). Read it whole and pass bytes instead."
             ) from error
 
+    def is_unchanged(self) -> bool:
+        """See `Storage.is_unchanged`."""
+        return True
+
     def read(self, offset: int, size_bytes: int) -> bytes:
         """See `Storage.read`."""
         parts: list[bytes] = []

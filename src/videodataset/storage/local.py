@@ -46,6 +46,15 @@ class LocalFile:
         """The path, and where in that file the source begins: for readers that open it themselves."""
         return self.name, 0
 
+    def is_unchanged(self) -> bool:
+        """See `Storage.is_unchanged`."""
+        try:
+            now = os.stat(self.name)
+        except OSError:
+            return False
+        was = self._identity
+        return (now.st_size, now.st_mtime_ns, now.st_ino) == (was.size_bytes, was.mtime_ns, was.inode)
+
     def read(self, offset: int, size_bytes: int) -> bytes:
         """See `Storage.read`."""
         try:

@@ -19,6 +19,10 @@ class MemoryBytes:
         """Number of bytes."""
         return len(self._view)
 
+    def is_unchanged(self) -> bool:
+        """See `Storage.is_unchanged`."""
+        return True
+
     def read(self, offset: int, size_bytes: int) -> bytes:
         """See `Storage.read`."""
         return bytes(self._view[offset : offset + size_bytes])

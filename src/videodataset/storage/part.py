@@ -44,6 +44,10 @@ class StoragePart:
         whole: tuple[str, int] | None = getattr(self._whole, "local_file", None)
         return None if whole is None else (whole[0], whole[1] + self._offset)
 
+    def is_unchanged(self) -> bool:
+        """See `Storage.is_unchanged`."""
+        return self._whole.is_unchanged()
+
     def read(self, offset: int, size_bytes: int) -> bytes:
         """See `Storage.read`."""
         return self._whole.read(self._offset + offset, max(0, min(size_bytes, self._size - offset)))
