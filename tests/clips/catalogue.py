@@ -179,6 +179,7 @@ _GOP_STRUCTURES = [
     _h264("h264_g2", "keyint=2:bframes=0", count=24),
     _h264("h264_intra_refresh", "intra-refresh=1:keyint=12:bframes=0", count=40),
     _h264("h264_intra_refresh_b", "intra-refresh=1:keyint=12:bframes=2", count=40),
+    _h264("h264_16_refs", "keyint=40:ref=16:bframes=0", count=40),
     _h264("h264_slices", "slices=4:keyint=12:ref=4"),
     _h264("h264_mbaff", "tff=1:keyint=12", interlaced=True),
     _h264("h264_bottom_first", "bff=1:keyint=12", interlaced=True),
@@ -218,6 +219,7 @@ _FORMATS = [
     _hevc("hevc_bt2020_10bit", "keyint=12", pix_fmt="yuv420p10le", settings={"colorspace": BT2020}, count=24),
     _h264("h264_444_bt709_full", "", pix_fmt="yuv444p", settings={"colorspace": BT709, "color_range": FULL}, count=12),
     _h264("h264_cropped", "keyint=12", width=162, height=130, count=24),
+    _h264("h264_cropped_less", "keyint=12", width=170, height=138, count=24),  # as many macroblocks as h264_cropped
     _h264("h264_wide", "keyint=12", width=146, height=96, count=24),
     _hevc("hevc_cropped", "keyint=12", width=150, height=146, count=24),
     _vp("vp9_odd_width", "libvpx-vp9", width=161, height=128, count=24),
