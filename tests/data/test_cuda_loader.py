@@ -103,10 +103,13 @@ def test_an_iterator_left_half_way(cuda: str, paths: list[str]) -> None:
 def test_damage_is_told_with_its_batch(cuda: str, clip: ClipStore) -> None:
     class Damaged(Clips):
         def __getitem__(self, i: int) -> Any:
-            return {"image": self.frames(self.paths[i // 12], i % 12)}
+            return {"image": self.frames(self.paths[i // 24], i % 24)}
+
+        def __len__(self) -> int:
+            return 48
 
     loader = vd.DataLoader(Damaged([str(clip("h264_g2")), str(clip("flipped"))]), batch_size=6, device=cuda)
     batches = iter(loader)
-    assert [next(batches)["image"].shape for _ in range(2)] == [(6, 3, 96, 128)] * 2
+    assert [next(batches)["image"].shape for _ in range(4)] == [(6, 3, 96, 128)] * 4
     with pytest.raises(vd.DamagedVideoError, match="flipped"):
         list(batches)

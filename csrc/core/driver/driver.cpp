@@ -1,6 +1,7 @@
 #include "core/driver/driver.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <cstdlib>
 #include <mutex>
@@ -75,6 +76,9 @@ const Loaded& loaded() {
     static const Loaded once = load();
     return once;
 }
+
+// A forked child begins to count anew: what its parent called says nothing of the child.
+const int at_fork = pthread_atfork(nullptr, nullptr, [] { call_count = 0; });
 
 }  // namespace
 

@@ -364,6 +364,8 @@ def nvdec_engine(device: torch.device) -> NvdecEngine:
         NvdecUnavailableError: no driver, no video library, no such device.
         ForkedCudaError: this process was forked from one that has used CUDA.
     """
+    if _exiting.is_set():
+        raise NvdecUnavailableError(f"device {device}: Python is exiting, and decodes nothing any more")
     if torch.cuda._is_in_bad_fork():
         raise forked_error()
     if not torch.cuda.is_available():
@@ -391,4 +393,10 @@ def close_engines() -> None:
         engine.close()
 
 
-atexit.register(close_engines)
+def _close_for_good() -> None:
+    _exiting.set()
+    close_engines()
+
+
+_exiting = threading.Event()  # threads that go on then must not make new ones, which nobody would close
+atexit.register(_close_for_good)
