@@ -12,13 +12,12 @@ H.265 7.4.2.2).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from videodataset.index.model import DISPOSABLE, LEADING, VideoIndex
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """Pictures to decode from one sync picture, in decode order.
 
     Attributes:
@@ -40,8 +39,9 @@ def plan_runs(index: VideoIndex, asked: Iterable[int]) -> list[Run]:
         asked: picture numbers (decode order), in any order, repeats allowed.
     """
     groups: dict[int, list[int]] = {}
+    starts = index.rows.start
     for picture in asked:
-        groups.setdefault(int(index.start[picture]), []).append(picture)
+        groups.setdefault(starts[picture], []).append(picture)
     runs: list[Run] = []
     start, targets = -1, set[int]()
     for sync in sorted(groups):
@@ -59,35 +59,30 @@ def plan_runs(index: VideoIndex, asked: Iterable[int]) -> list[Run]:
 
 def may_be_built_on(index: VideoIndex, picture: int, earlier: int) -> bool:
     """Whether a picture may refer to one before it in decode order, directly or through others."""
-    below = int(index.layer[earlier]) - int(index.layer[picture])
-    return earlier < picture and (below < 0 or (below == 0 and not index.flags[earlier] & DISPOSABLE))
+    if earlier >= picture:
+        return False
+    rows = index.rows
+    below = rows.layer[earlier] - rows.layer[picture]
+    return below < 0 or (below == 0 and not rows.flags[earlier] & DISPOSABLE)
 
 
 def _run(index: VideoIndex, start: int, asked: set[int]) -> Run:
     stop = max(asked) + 1
-    flags = index.flags[start:stop].tolist()
-    layers = index.layer[start:stop].tolist()
+    flags, layers, starts = index.rows.flags, index.rows.layer, index.rows.start
     fed: list[int] = []
     highest_asked_later = -1  # layer of the highest asked picture after the one looked at
-    own_leading = _is_leading_of(index, start, stop)
-    for k in range(stop - start - 1, -1, -1):
-        picture, layer = start + k, layers[k]
+    for picture in range(stop - 1, start - 1, -1):
+        layer = layers[picture]
         if picture in asked:
             fed.append(picture)
             highest_asked_later = max(highest_asked_later, layer)
-        elif k == 0 or (
-            not own_leading[k]
-            and (highest_asked_later > layer or (highest_asked_later == layer and not flags[k] & DISPOSABLE))
-        ):
+        elif picture == start:
             fed.append(picture)
-    return Run(tuple(reversed(fed)), frozenset(asked), stop - start)
-
-
-def _is_leading_of(index: VideoIndex, start: int, stop: int) -> list[bool]:
-    """Per picture of [start, stop): whether it is a leading picture of `start` itself.
-
-    Nothing that can be decoded from `start` refers to them, and what they refer to is not there.
-    """
-    leading = (index.flags[start:stop] & LEADING) != 0
-    own: list[bool] = (leading & (index.start[start:stop] < start)).tolist()
-    return own
+        elif flags[picture] & LEADING and starts[picture] < start:
+            # Of `start` itself: nothing that can be decoded from `start` refers to it, and what it refers to is not
+            # there.
+            continue
+        elif highest_asked_later > layer or (highest_asked_later == layer and not flags[picture] & DISPOSABLE):
+            fed.append(picture)
+    fed.reverse()
+    return Run(tuple(fed), frozenset(asked), stop - start)

@@ -260,12 +260,14 @@ class VideoDecoder:
         target = Target(_PIXELS, None)  # of the picture's own size, should that change inside the stream
         fetch([Ask(self._video, number, target)], self._device, self._threads).wait()
         assert target.out is not None
-        return self._finished(target.out[None])[0]
+        if self._transforms:
+            return self._finished(target.out[None])[0]
+        return target.out if self._channels_first else target.out.permute(1, 2, 0)
 
     def _frames(self, numbers_: Sequence[int]) -> torch.Tensor:
         """Decode frames by number into one tensor."""
         data = _PIXELS.allocate((len(numbers_),), self._index, self._device)
-        asks = [Ask(self._video, number, Target(_PIXELS, data[k])) for k, number in enumerate(numbers_)]
+        asks = [Ask(self._video, n, Target(_PIXELS, out)) for n, out in zip(numbers_, data.unbind(), strict=True)]
         fetch(asks, self._device, self._threads).wait()
         return self._finished(data)
 

@@ -23,6 +23,8 @@ from videodataset.index.model import Orientation, StreamInfo
 _SWSCALE_FORMATS = frozenset(("yuv420p", "yuvj420p", "yuv422p", "yuvj422p"))
 _PACKED_RGB = frozenset(("rgb24", "bgr24", "rgba", "bgra", "argb", "abgr", "rgb0", "bgr0", "0rgb", "0bgr"))
 
+_UPRIGHT = Orientation()
+
 #: The formula is evaluated on so many pixels at a time: its intermediate values then stay in the processor's cache.
 _BAND_PIXELS = 1 << 15
 
@@ -50,7 +52,7 @@ def to_rgb(frame: Any, info: StreamInfo, name: str, out: RgbArray | None = None,
         ValueError: the crop is empty or reaches outside the picture, or `out` has another shape or dtype.
     """
     pixel_format = frame.format.name
-    turned = info.orientation != Orientation()
+    turned = info.orientation != _UPRIGHT
     region = coded_crop(crop, (frame.height, frame.width), info.orientation, name)
     top, left, height, width = region
     shape = (width, height, 3) if info.orientation.transpose else (height, width, 3)

@@ -105,15 +105,13 @@ class Reading:
         self._waiting = []
 
     def _hand_over(self, session: Session, filled: set[int]) -> None:
-        waiting = []
-        for picture in self._waiting:
+        for picture in session.settled(self._waiting):
             try:
                 frame = session.pop(picture)
                 if frame is None:
-                    waiting.append(picture)
-                else:
-                    self._slots[picture].fill(frame)
-                    filled.add(picture)
+                    continue
+                self._slots[picture].fill(frame)
+                filled.add(picture)
             except VideoDatasetError as error:
                 self._errors[picture] = error
-        self._waiting = waiting
+            self._waiting.remove(picture)

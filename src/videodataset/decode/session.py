@@ -33,6 +33,7 @@ class Session:
 
     def __init__(self, storage: Storage, index: VideoIndex, start: int) -> None:
         self.storage, self.index, self.start, self.next = storage, index, start, start
+        self._rows = index.rows
         self._context = contexts.take(index.info, storage.name)
         self._entry = 0  # of the parameter set table, in force in the context
         self._inside: set[int] = set()  # fed, to come out yet
@@ -42,30 +43,30 @@ class Session:
 
     def can_reach(self, picture: int) -> bool:
         """Whether this picture is here, or comes when feeding goes on."""
-        index = self.index
         if picture < self.next:
             return picture in self._frames or (self._context is not None and picture in self._inside)
-        return self._context is not None and bool(
-            index.start[picture] >= self.start and index.layer[picture] <= self._left_out_layer
+        rows = self._rows
+        return (
+            self._context is not None
+            and rows.start[picture] >= self.start
+            and rows.layer[picture] <= self._left_out_layer
         )
 
     def feed(self, picture: int, payloads: Sequence[bytes | memoryview]) -> None:
         """Feed the packets of a picture; those between the last one and this one are left out."""
-        index = self.index
+        rows = self._rows
         if picture > self.next:
-            self._left_out_layer = min(self._left_out_layer, int(index.layer[self.next : picture].min()))
+            self._left_out_layer = min(self._left_out_layer, *rows.layer[self.next : picture])
         self.next = picture + 1
-        flags = int(index.flags[picture])
+        flags = rows.flags[picture]
         self._note_damage(picture, flags, payloads)
         if not self._is_silent(picture, flags):
             self._inside.add(picture)
-        data: list[Any] = list(payloads)
-        entry = int(index.parameter_sets[picture])
-        if flags & SYNC and entry != self._entry:
+        if flags & SYNC and rows.parameter_sets[picture] != self._entry:
             # Sets that were sent with an earlier picture, which was not fed.
-            data[0] = framed_parameter_sets(index, entry) + bytes(data[0])
-            self._entry = entry
-        for payload in data:
+            self._entry = rows.parameter_sets[picture]
+            payloads = [framed_parameter_sets(self.index, self._entry) + bytes(payloads[0]), *payloads[1:]]
+        for payload in payloads:
             if len(payload):  # to FFmpeg an empty packet is the end of the stream
                 self._send(picture, payload)
 
@@ -101,6 +102,10 @@ class Session:
             contexts.give_back(self.index.info, self._context)
             self._context = None
 
+    def settled(self, pictures: Sequence[int]) -> list[int]:
+        """Return which of these have come out or will not come out whole: those that `pop` may have news of."""
+        return [picture for picture in pictures if picture in self._frames or picture in self._bad]
+
     def pop(self, picture: int) -> Any | None:
         """Return a picture's frame, or None while it may still come.
 
@@ -111,9 +116,10 @@ class Session:
             self._refuse_if_tainted(picture)
         if picture not in self._frames:
             return None
-        if any(may_be_built_on(self.index, picture, other) for other in self._inside):
+        if self._inside and any(may_be_built_on(self.index, picture, other) for other in self._inside):
             return None
-        self._refuse_if_tainted(picture)
+        if self._bad:
+            self._refuse_if_tainted(picture)
         return self._frames.pop(picture)
 
     def forget(self) -> None:
@@ -121,23 +127,23 @@ class Session:
         for picture in sorted(self._frames)[:-_KEPT_FRAMES]:
             del self._frames[picture]
         if self._bad and self._inside:
-            oldest = int(self.index.start[min(self._inside)])
+            oldest = self._rows.start[min(self._inside)]
             self._bad = {picture: cause for picture, cause in self._bad.items() if picture >= oldest}
 
     def _note_damage(self, picture: int, flags: int, payloads: Sequence[bytes | memoryview]) -> None:
-        first = int(self.index.first_packet[picture])
-        for number, payload in enumerate(payloads, first):
-            if len(payload) != self.index.packet_size[number]:
+        rows = self._rows
+        for number, payload in enumerate(payloads, rows.first_packet[picture]):
+            if len(payload) != rows.packet_size[number]:
                 self._bad[picture] = (
-                    f"the source ends inside it, {len(payload)} of {self.index.packet_size[number]} bytes at offset "
-                    f"{self.index.packet_offset[number]} are there"
+                    f"the source ends inside it, {len(payload)} of {rows.packet_size[number]} bytes at offset "
+                    f"{rows.packet_offset[number]} are there"
                 )
         if flags & DAMAGED:
             self._bad.setdefault(picture, "its bytes are incomplete or unreadable")
 
     def _is_silent(self, picture: int, flags: int) -> bool:
         """Whether no output is expected: hidden, or a leading picture of the session's own sync picture."""
-        return bool(flags & HIDDEN) or bool(flags & LEADING and self.index.start[picture] < self.start)
+        return bool(flags & HIDDEN or (flags & LEADING and self._rows.start[picture] < self.start))
 
     def _take(self, frame: Any) -> None:
         picture = frame.pts
@@ -145,18 +151,17 @@ class Session:
             return
         self._inside.discard(picture)
         self._frames[picture] = frame
-        if frame.is_corrupt and not self._is_silent(picture, int(self.index.flags[picture])):
+        if frame.is_corrupt and not self._is_silent(picture, self._rows.flags[picture]):
             self._bad.setdefault(picture, "FFmpeg decoded it with errors")
 
     def _fail(self, picture: int, cause: str) -> None:
         self._inside.discard(picture)
-        if not self._is_silent(picture, int(self.index.flags[picture])):
+        if not self._is_silent(picture, self._rows.flags[picture]):
             self._bad.setdefault(picture, cause)
 
     def _refuse_if_tainted(self, picture: int) -> None:
-        index = self.index
         for bad in sorted(self._bad):
-            built_on = index.start[picture] <= bad and may_be_built_on(index, picture, bad)
+            built_on = self._rows.start[picture] <= bad and may_be_built_on(self.index, picture, bad)
             if bad == picture or built_on:
                 which = "it" if bad == picture else f"the picture {picture - bad} before it in decode order"
                 raise DamagedVideoError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import torch
@@ -15,7 +16,7 @@ from videodataset.videos import Video
 OutputKind = Literal["rgb", "yuv", "gray16"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Output:
     """What is made of a picture.
 
@@ -27,7 +28,7 @@ class Output:
     kind: OutputKind
     transform: Transform
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         """Whether the colour conversion's own result is asked for: uint8 RGB, at most cropped."""
         transform = self.transform
@@ -92,4 +93,4 @@ class Ask(NamedTuple):
     @property
     def picture(self) -> int:
         """Number of the frame's picture, in decode order."""
-        return int(self.video.index.presentation[self.frame])
+        return self.video.index.rows.presentation[self.frame]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -22,27 +22,29 @@ class ConvertingSlot:
 
     def __init__(self, video: Video) -> None:
         self._video = video
-        self._targets: dict[Output, list[Target]] = {}
+        self._targets: list[Target] = []
 
     def add(self, target: Target) -> None:
         """Want the picture in one more place."""
-        self._targets.setdefault(target.output, []).append(target)
+        self._targets.append(target)
 
     def fill(self, frame: Any) -> None:
         """See `FrameSlot.fill`."""
-        for output, targets in self._targets.items():
-            self._check_size(frame, targets)
-            first, *others = targets
-            first.out = _convert(frame, output, first.out, self._video)
-            for target in others:
-                if target.out is None:
-                    target.out = first.out.clone()
-                else:
-                    target.out.copy_(first.out)
+        made: list[tuple[Output, torch.Tensor]] = []
+        for target in self._targets:
+            self._check_size(frame, target)
+            same = next((pixels for output, pixels in made if output == target.output), None)
+            if same is None:
+                target.out = _convert(frame, target.output, target.out, self._video)
+                made.append((target.output, target.out))
+            elif target.out is None:
+                target.out = same.clone()
+            else:
+                target.out.copy_(same)
 
-    def _check_size(self, frame: Any, targets: Iterable[Target]) -> None:
+    def _check_size(self, frame: Any, target: Target) -> None:
         info: StreamInfo = self._video.index.info
-        if (frame.width, frame.height) != (info.width, info.height) and any(t.out is not None for t in targets):
+        if target.out is not None and (frame.width, frame.height) != (info.width, info.height):
             raise UnsupportedVideoError(
                 f"{self._video.name}: the picture size changes inside the stream, from {info.width}x{info.height} to "
                 f"{frame.width}x{frame.height}; one batch holds one size. Ask for frames of one size at a time."
@@ -54,23 +56,24 @@ class CpuFetch:
 
     def __init__(self, asks: Sequence[Ask], threads: int) -> None:
         self._asks = asks
-        slots: dict[int, dict[int, ConvertingSlot]] = {}
-        by_video: dict[int, tuple[Video, list[int]]] = {}
+        by_video: dict[int, tuple[Video, list[int], dict[int, ConvertingSlot]]] = {}
         for ask in asks:
-            key = id(ask.video.index)
-            of_video = slots.setdefault(key, {})
-            slot = of_video.get(ask.picture)
-            if slot is None:
-                slot = of_video[ask.picture] = ConvertingSlot(ask.video)
-            slot.add(ask.target)
-            by_video.setdefault(key, (ask.video, []))[1].append(ask.frame)
+            video, picture = ask.video, ask.picture
+            known = by_video.get(id(video.index))
+            if known is None:
+                known = by_video[id(video.index)] = (video, [], {})
+            _, frames, slots = known
+            frames.append(ask.frame)
+            if picture not in slots:
+                slots[picture] = ConvertingSlot(video)
+            slots[picture].add(ask.target)
         runs: list[DecodeRun[FrameSlot]] = []
-        for key, (video, frames) in by_video.items():
-            planned = plan_runs(video.index, slots[key])
+        for video, frames, slots in by_video.values():
+            planned = plan_runs(video.index, slots)
             # Runs of one video at a time would take the decoder that stands ready from one another.
             reads_on = video.reads_on(frames) and (not threads or len(planned) == 1)
             runs += [
-                DecodeRun(video.storage, video.index, run, {p: slots[key][p] for p in run.asked}, reads_on)
+                DecodeRun(video.storage, video.index, run, {p: slots[p] for p in run.asked}, reads_on)
                 for run in planned
             ]
         self._indexes = [id(run.index) for run in runs]
@@ -109,6 +112,10 @@ def _convert(frame: Any, output: Output, out: torch.Tensor | None, video: Video)
     if not output.is_plain:
         pixels = torch.from_numpy(to_rgb(frame, info, video.name, crop=transform.crop))
         return finish(pixels[None], transform, None if out is None else out[None])[0]
-    memory = None if out is None else (out.movedim(0, -1) if channels_first else out).numpy()
-    pixels = torch.from_numpy(to_rgb(frame, info, video.name, out=memory, crop=transform.crop))
-    return pixels.movedim(-1, 0) if channels_first else pixels
+    # Turned round by numpy: an operation of PyTorch costs tens of microseconds after a decoder has filled the caches.
+    if out is None:
+        made = to_rgb(frame, info, video.name, crop=transform.crop)
+        return torch.from_numpy(made.transpose(2, 0, 1) if channels_first else made)
+    memory = out.numpy()
+    to_rgb(frame, info, video.name, memory.transpose(1, 2, 0) if channels_first else memory, transform.crop)
+    return out

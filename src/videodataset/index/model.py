@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +62,19 @@ class StreamInfo:
     direct: bool  # every packet's bytes lie in one piece in the source
 
 
+class Rows(NamedTuple):
+    """Arrays of an index, seen so that one value is a Python int at once; see `VideoIndex` for what they mean."""
+
+    packet_offset: memoryview
+    packet_size: memoryview
+    first_packet: memoryview
+    flags: memoryview
+    layer: memoryview
+    start: memoryview
+    parameter_sets: memoryview
+    presentation: memoryview
+
+
 @dataclass(frozen=True)
 class VideoIndex:
     """Packets and pictures of one video stream, in decode order, and the order in which pictures are shown.
@@ -86,6 +100,11 @@ class VideoIndex:
     def __len__(self) -> int:
         """Return the number of displayed frames."""
         return len(self.presentation)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The arrays for reading single values: numpy's own scalars take several times as long."""
+        return Rows(*(memoryview(getattr(self, name)) for name in Rows._fields))
 
     @property
     def displayed_size(self) -> tuple[int, int]:
