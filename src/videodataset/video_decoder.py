@@ -13,7 +13,7 @@ import torch
 
 from videodataset.convert import Transform
 from videodataset.errors import FrameIndexError
-from videodataset.fetch import Ask, Output, Target, default_threads, fetch, target_device
+from videodataset.fetch import Ask, Output, Target, default_threads, fetch, fetch_frame, target_device
 from videodataset.frames import Frame, FrameBatch
 from videodataset.index import VideoIndex
 from videodataset.index.times import frames_played_at, resampled_times
@@ -129,7 +129,7 @@ class VideoDecoder:
         """
         if isinstance(key, slice):
             return self._frames(range(*key.indices(len(self))))
-        if isinstance(key, numbers.Integral):
+        if isinstance(key, (int, numbers.Integral)):
             return self._frame(self._checked(int(key)))
         raise TypeError(f"frames are asked for by int or slice, not {type(key).__name__}")
 
@@ -258,11 +258,10 @@ class VideoDecoder:
 
     def _frame(self, number: int) -> torch.Tensor:
         target = Target(_PIXELS, None)  # of the picture's own size, should that change inside the stream
-        fetch([Ask(self._video, number, target)], self._device, self._threads).wait()
-        assert target.out is not None
+        pixels = fetch_frame(Ask(self._video, number, target), self._device, self._threads)
         if self._transforms:
-            return self._finished(target.out[None])[0]
-        return target.out if self._channels_first else target.out.permute(1, 2, 0)
+            return self._finished(pixels[None])[0]
+        return pixels if self._channels_first else pixels.permute(1, 2, 0)
 
     def _frames(self, numbers_: Sequence[int]) -> torch.Tensor:
         """Decode frames by number into one tensor."""

@@ -5,7 +5,7 @@ Each frame is recognised by its packet's number, which FFmpeg carries through, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import av
@@ -17,6 +17,7 @@ from videodataset.index.model import DAMAGED, HIDDEN, LEADING, SYNC, VideoIndex
 from videodataset.plan import may_be_built_on
 from videodataset.storage import Storage
 
+_MAYBE_SILENT = HIDDEN | LEADING
 _KEPT_FRAMES = 32  # frames that came out and were not asked for yet; more than any codec's reorder depth
 
 
@@ -26,14 +27,22 @@ class Session:
     A picture is refused if anything it may be built from, from its start picture on, is incomplete, raised an error,
     came out marked corrupt, or did not come out. So it is held until all of these are out, which reordering delays.
 
+    Args:
+        storage: the video's bytes.
+        index: the video's index.
+        start: the sync picture to begin with.
+        wanted: pictures that `pop` will be asked for; None keeps all. A frame that is let go gives its memory to the
+            next one, which finds it in the processor's cache.
+
     Attributes:
         start: the sync picture that was fed first.
         next: the first picture, in decode order, that has not been fed or left out.
     """
 
-    def __init__(self, storage: Storage, index: VideoIndex, start: int) -> None:
+    def __init__(self, storage: Storage, index: VideoIndex, start: int, wanted: Container[int] | None = None) -> None:
         self.storage, self.index, self.start, self.next = storage, index, start, start
         self._rows = index.rows
+        self._wanted = wanted
         self._context = contexts.take(index.info, storage.name)
         self._entry = 0  # of the parameter set table, in force in the context
         self._inside: set[int] = set()  # fed, to come out yet
@@ -59,29 +68,29 @@ class Session:
             self._left_out_layer = min(self._left_out_layer, *rows.layer[self.next : picture])
         self.next = picture + 1
         flags = rows.flags[picture]
-        self._note_damage(picture, flags, payloads)
-        if not self._is_silent(picture, flags):
+        for number, payload in enumerate(payloads, rows.first_packet[picture]):
+            if len(payload) != rows.packet_size[number]:
+                self._note_missing_bytes(picture, number, len(payload))
+        if flags & DAMAGED:
+            self._bad.setdefault(picture, "its bytes are incomplete or unreadable")
+        if not flags & _MAYBE_SILENT or not self._is_silent(picture, flags):
             self._inside.add(picture)
         if flags & SYNC and rows.parameter_sets[picture] != self._entry:
             # Sets that were sent with an earlier picture, which was not fed.
             self._entry = rows.parameter_sets[picture]
             payloads = [framed_parameter_sets(self.index, self._entry) + bytes(payloads[0]), *payloads[1:]]
         for payload in payloads:
-            if len(payload):  # to FFmpeg an empty packet is the end of the stream
-                self._send(picture, payload)
-
-    def _send(self, picture: int, payload: Any) -> None:
-        # av.Packet(payload) would refer to the bytes in place, without the zeros FFmpeg needs after them.
-        packet: Any = av.Packet(len(payload))
-        packet.update(payload)
-        packet.pts = picture
-        try:
-            frames = self._context.decode(packet)
-        except (av.error.FFmpegError, EOFError) as error:
-            self._fail(picture, f"FFmpeg: {error}")
-            return
-        for frame in frames:
-            self._take(frame)
+            if not len(payload):  # to FFmpeg an empty packet is the end of the stream
+                continue
+            # av.Packet(payload) would refer to the bytes in place, without the zeros FFmpeg needs after them.
+            packet: Any = av.Packet(len(payload))
+            packet.update(payload)
+            packet.pts = picture
+            try:
+                for frame in self._context.decode(packet):
+                    self._take(frame)
+            except (av.error.FFmpegError, EOFError) as error:
+                self._fail(picture, f"FFmpeg: {error}")
 
     def finish(self) -> None:
         """Make every picture come out, and give the context back: nothing can be fed any more."""
@@ -130,16 +139,11 @@ class Session:
             oldest = self._rows.start[min(self._inside)]
             self._bad = {picture: cause for picture, cause in self._bad.items() if picture >= oldest}
 
-    def _note_damage(self, picture: int, flags: int, payloads: Sequence[bytes | memoryview]) -> None:
-        rows = self._rows
-        for number, payload in enumerate(payloads, rows.first_packet[picture]):
-            if len(payload) != rows.packet_size[number]:
-                self._bad[picture] = (
-                    f"the source ends inside it, {len(payload)} of {rows.packet_size[number]} bytes at offset "
-                    f"{rows.packet_offset[number]} are there"
-                )
-        if flags & DAMAGED:
-            self._bad.setdefault(picture, "its bytes are incomplete or unreadable")
+    def _note_missing_bytes(self, picture: int, packet: int, size_bytes: int) -> None:
+        self._bad[picture] = (
+            f"the source ends inside it, {size_bytes} of {self._rows.packet_size[packet]} bytes at offset "
+            f"{self._rows.packet_offset[packet]} are there"
+        )
 
     def _is_silent(self, picture: int, flags: int) -> bool:
         """Whether no output is expected: hidden, or a leading picture of the session's own sync picture."""
@@ -150,7 +154,8 @@ class Session:
         if picture is None:
             return
         self._inside.discard(picture)
-        self._frames[picture] = frame
+        if self._wanted is None or picture in self._wanted:
+            self._frames[picture] = frame
         if frame.is_corrupt and not self._is_silent(picture, self._rows.flags[picture]):
             self._bad.setdefault(picture, "FFmpeg decoded it with errors")
 

@@ -10,6 +10,7 @@ import torch
 from videodataset.convert import finish, to_gray16, to_rgb, to_yuv
 from videodataset.decode.cpu import cpu_engine
 from videodataset.decode.engine import DecodeRun, FrameSlot
+from videodataset.decode.reading import Reading
 from videodataset.errors import UnsupportedVideoError
 from videodataset.fetch.ask import Ask, Output, Target
 from videodataset.index.model import StreamInfo
@@ -49,6 +50,23 @@ class ConvertingSlot:
                 f"{self._video.name}: the picture size changes inside the stream, from {info.width}x{info.height} to "
                 f"{frame.width}x{frame.height}; one batch holds one size. Ask for frames of one size at a time."
             )
+
+
+def fetch_here(ask: Ask) -> torch.Tensor:
+    """Fetch one frame on this thread: what `CpuFetch` does, without the bookkeeping for many.
+
+    Raises:
+        VideoDatasetError: as `Fetch.wait`.
+    """
+    video, picture = ask.video, ask.picture
+    slot = ConvertingSlot(video)
+    slot.add(ask.target)
+    reading = Reading(video.storage, video.index, {picture: slot}, lambda: False)
+    errors = reading.execute(plan_runs(video.index, (picture,)), video.reads_on((ask.frame,)))
+    if errors:
+        raise errors[picture]
+    assert ask.target.out is not None
+    return ask.target.out
 
 
 class CpuFetch:

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import get_worker_info
 
 from videodataset.fetch.ask import Ask
-from videodataset.fetch.cpu import CpuFetch
+from videodataset.fetch.cpu import CpuFetch, fetch_here
 
 
 class Fetch(Protocol):
@@ -50,6 +50,15 @@ def fetch(asks: Sequence[Ask], device: torch.device, threads: int | None = None)
 
         return CudaFetch(asks, device, threads)
     return CpuFetch(asks, threads)
+
+
+def fetch_frame(ask: Ask, device: torch.device, threads: int) -> torch.Tensor:
+    """Fetch one frame; arguments and errors are those of `fetch`."""
+    if device.type == "cpu" and not threads:
+        return fetch_here(ask)
+    fetch([ask], device, threads).wait()
+    assert ask.target.out is not None
+    return ask.target.out
 
 
 def default_threads() -> int:
