@@ -40,10 +40,11 @@ def plan_runs(index: VideoIndex, asked: Iterable[int]) -> list[Run]:
     """
     asked = list(asked)
     if len(asked) == 1:  # what most requests are
-        return [_run(index, int(index.start[asked[0]]), set(asked))]
+        return [_run(index, index.rows.start[asked[0]], set(asked))]
     groups: dict[int, list[int]] = {}
+    starts = index.rows.start
     for picture in asked:
-        groups.setdefault(int(index.start[picture]), []).append(picture)
+        groups.setdefault(starts[picture], []).append(picture)
     runs: list[Run] = []
     start, targets = -1, set[int]()
     for sync in sorted(groups):
@@ -61,35 +62,30 @@ def plan_runs(index: VideoIndex, asked: Iterable[int]) -> list[Run]:
 
 def may_be_built_on(index: VideoIndex, picture: int, earlier: int) -> bool:
     """Whether a picture may refer to one before it in decode order, directly or through others."""
-    below = int(index.layer[earlier]) - int(index.layer[picture])
-    return earlier < picture and (below < 0 or (below == 0 and not index.flags[earlier] & DISPOSABLE))
+    if earlier >= picture:
+        return False
+    rows = index.rows
+    below = rows.layer[earlier] - rows.layer[picture]
+    return below < 0 or (below == 0 and not rows.flags[earlier] & DISPOSABLE)
 
 
 def _run(index: VideoIndex, start: int, asked: set[int]) -> Run:
     stop = max(asked) + 1
-    flags, layers = index.flag_bytes[start:stop], index.layer_bytes[start:stop]
+    flags, layers, starts = index.rows.flags, index.rows.layer, index.rows.start
     fed: list[int] = []
     highest_asked_later = -1  # layer of the highest asked picture after the one looked at
-    own_leading = _leading_of(index, start, stop, flags)
-    for k in range(stop - start - 1, -1, -1):
-        picture, layer = start + k, layers[k]
+    for picture in range(stop - 1, start - 1, -1):
+        layer = layers[picture]
         if picture in asked:
             fed.append(picture)
             highest_asked_later = max(highest_asked_later, layer)
-        elif k == 0 or (
-            k not in own_leading
-            and (highest_asked_later > layer or (highest_asked_later == layer and not flags[k] & DISPOSABLE))
-        ):
+        elif picture == start:
+            fed.append(picture)
+        elif flags[picture] & LEADING and starts[picture] < start:
+            # Of `start` itself: nothing that can be decoded from `start` refers to it, and what it refers to is not
+            # there.
+            continue
+        elif highest_asked_later > layer or (highest_asked_later == layer and not flags[picture] & DISPOSABLE):
             fed.append(picture)
     fed.reverse()
     return Run(tuple(fed), frozenset(asked), stop - start)
-
-
-def _leading_of(index: VideoIndex, start: int, stop: int, flags: bytes) -> set[int]:
-    """Which pictures of [start, stop), counted from `start`, are leading pictures of `start` itself.
-
-    Nothing that can be decoded from `start` refers to them, and what they refer to is not there.
-    """
-    if not index.has_leading:
-        return set()
-    return {k for k, each in enumerate(flags) if each & LEADING and index.start[start + k] < start}

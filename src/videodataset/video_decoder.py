@@ -13,7 +13,7 @@ import torch
 
 from videodataset.convert import Transform
 from videodataset.errors import FrameIndexError
-from videodataset.fetch import Ask, Output, default_threads, fetch, target_device
+from videodataset.fetch import Ask, Output, default_threads, fetch, fetch_frame, target_device
 from videodataset.frames import Frame, FrameBatch
 from videodataset.index import VideoIndex
 from videodataset.index.times import frames_played_at, resampled_times
@@ -129,7 +129,7 @@ class VideoDecoder:
         """
         if isinstance(key, slice):
             return self._frames(range(*key.indices(len(self))))
-        if isinstance(key, numbers.Integral):
+        if isinstance(key, (int, numbers.Integral)):
             return self._frame(self._checked(int(key)))
         raise TypeError(f"frames are asked for by int or slice, not {type(key).__name__}")
 
@@ -257,11 +257,10 @@ class VideoDecoder:
         )
 
     def _frame(self, number: int) -> torch.Tensor:
-        # In memory of the picture's own size, should that change inside the stream.
-        ask = Ask(self._video, np.array([number], np.int64), _PIXELS, None)
-        fetch([ask], self._device, self._threads).wait()
-        assert ask.out is not None
-        return self._finished(ask.out)[0]
+        pixels = fetch_frame(self._video, number, _PIXELS, self._device, self._threads)
+        if self._transforms:
+            return self._finished(pixels[None])[0]
+        return pixels if self._channels_first else pixels.permute(1, 2, 0)
 
     def _frames(self, numbers_: Sequence[int]) -> torch.Tensor:
         """Decode frames by number into one tensor."""

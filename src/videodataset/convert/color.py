@@ -10,7 +10,7 @@ torchcodec give.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from videodataset.errors import UnsupportedVideoError
 
@@ -28,8 +28,7 @@ UNSPECIFIED_MATRIX, BT601_MATRIX, RGB_MATRIX = 2, 5, 0
 LIMITED_RANGE, FULL_RANGE = 1, 2
 
 
-@dataclass(frozen=True, slots=True)
-class ColorDescription:
+class ColorDescription(NamedTuple):
     """What the samples of a picture mean.
 
     Attributes:

@@ -50,10 +50,11 @@ def to_rgb(frame: Any, info: StreamInfo, name: str, out: RgbArray | None = None,
         ValueError: the crop is empty or reaches outside the picture, or `out` has another shape or dtype.
     """
     pixel_format = frame.format.name
-    turned = info.orientation != Orientation()
-    region = coded_crop(crop, (frame.height, frame.width), info.orientation, name)
+    orientation = info.orientation
+    turned = orientation.transpose or orientation.flip_x or orientation.flip_y
+    region = coded_crop(crop, (frame.height, frame.width), orientation, name)
     top, left, height, width = region
-    shape = (width, height, 3) if info.orientation.transpose else (height, width, 3)
+    shape = (width, height, 3) if orientation.transpose else (height, width, 3)
     if out is not None and (out.shape != shape or out.dtype != np.uint8):
         raise ValueError(f"{name}: out must be uint8 {shape}, got {out.dtype} {out.shape}")
     # swscale writes rows of packed pixels.
@@ -75,9 +76,9 @@ def to_rgb(frame: Any, info: StreamInfo, name: str, out: RgbArray | None = None,
     if out is None and not turned:
         return target
     if out is None:
-        return np.ascontiguousarray(oriented(target, info.orientation))
+        return np.ascontiguousarray(oriented(target, orientation))
     if not direct:
-        out[:] = oriented(target, info.orientation)
+        out[:] = oriented(target, orientation)
     return out
 
 

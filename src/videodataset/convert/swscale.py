@@ -70,6 +70,9 @@ class _Context:
             raise MemoryError(f"swscale gives no context for {pixel_format} {width}x{height}")
         table = _library.coefficients(color.matrix)
         _library.set_details(self._pointer, table, color.full_range, table, 1, 0, _UNITY, _UNITY)
+        layout = planar_layout(pixel_format)
+        assert layout is not None
+        self._shift_x, self._shift_y = layout.chroma_shift_x, layout.chroma_shift_y
         self._planes, self._pitches = (ctypes.c_void_p * 4)(), (ctypes.c_int * 4)()
         self._out, self._out_pitch = (ctypes.c_void_p * 4)(), (ctypes.c_int * 4)()
 
@@ -79,13 +82,12 @@ class _Context:
 
     def scale(self, frame: Any, out: npt.NDArray[np.uint8], top: int, left: int, rows: int) -> None:
         """Convert `rows` rows from (top, left), which lie on whole chroma samples, at the width of this context."""
-        layout = planar_layout(frame.format.name)
-        assert layout is not None
+        shift_x = shift_y = 0  # of the first plane
         for number, plane in enumerate(frame.planes):
-            shift_x, shift_y = (layout.chroma_shift_x, layout.chroma_shift_y) if number else (0, 0)
-            self._planes[number] = plane.buffer_ptr + (top >> shift_y) * plane.line_size + (left >> shift_x)
-            self._pitches[number] = plane.line_size
-        self._out[0], self._out_pitch[0] = out.ctypes.data, out.strides[0]
+            pitch = self._pitches[number] = plane.line_size
+            self._planes[number] = plane.buffer_ptr + (top >> shift_y) * pitch + (left >> shift_x)
+            shift_x, shift_y = self._shift_x, self._shift_y
+        self._out[0], self._out_pitch[0] = out.__array_interface__["data"][0], out.strides[0]
         # To swscale these are the first rows of a picture: a slice may begin at the top only.
         _library.scale(self._pointer, self._planes, self._pitches, 0, rows, self._out, self._out_pitch)
 

@@ -49,7 +49,7 @@ class CpuTicket:
     """Runs of one submission; see `Ticket`."""
 
     def __init__(self, jobs: Iterable[Sequence[_Run]], start: Callable[..., Future[list[RunErrors]]] | None) -> None:
-        self._cancelled = threading.Event()
+        self._cancelled = False
         self._jobs = list(jobs)
         self._errors: list[RunErrors] | None = None
         self._futures = [start(self._execute, job) for job in self._jobs] if start else None
@@ -73,12 +73,12 @@ class CpuTicket:
 
     def cancel(self) -> None:
         """See `Ticket.cancel`."""
-        self._cancelled.set()
+        self._cancelled = True
 
     def _execute(self, job: Sequence[_Run]) -> list[RunErrors]:
         first = job[0]
         slots = {picture: slot for run in job for picture, slot in run.slots.items()}
-        reading = Reading(first.storage, first.index, slots, self._cancelled.is_set)
+        reading = Reading(first.storage, first.index, slots, lambda: self._cancelled)
         errors = reading.execute([run.run for run in job], any(run.reads_on for run in job))
         return [{picture: errors[picture] for picture in run.run.asked if picture in errors} for run in job]
 

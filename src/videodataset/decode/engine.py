@@ -35,7 +35,7 @@ S = TypeVar("S")
 RunErrors = dict[int, Exception]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DecodeRun(Generic[S]):
     """One run to decode.
 

@@ -20,11 +20,12 @@ def read_pictures(storage: Storage, index: VideoIndex, pictures: Sequence[int]) 
     Raises:
         UnreadableVideoError: the source cannot be read, or is not the one that was indexed.
     """
-    first = index.first_packet
-    counts = [int(first[p + 1] - first[p]) for p in pictures]
-    packets = [int(first[p]) + k for p, count in zip(pictures, counts, strict=True) for k in range(count)]
+    rows = index.rows
+    first = rows.first_packet
+    counts = [first[p + 1] - first[p] for p in pictures]
+    packets = [first[p] + k for p, count in zip(pictures, counts, strict=True) for k in range(count)]
     if index.info.direct:
-        ranges = [(int(index.packet_offset[k]), int(index.packet_size[k])) for k in packets]
+        ranges = [(rows.packet_offset[k], rows.packet_size[k]) for k in packets]
         payloads: list[bytes | memoryview] = list(read_ranges(storage, ranges))
     else:
         payloads = _through_demuxer(storage, index, packets)

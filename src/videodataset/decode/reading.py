@@ -22,6 +22,13 @@ from videodataset.storage import Storage
 #: Pictures fed past the last asked one before draining: more than any reorder depth (16 in H.264 and HEVC).
 _MAX_AHEAD = 20
 
+#: Pictures are handed over after so many were fed: decoder and conversion throw each other out of the caches
+#: (measured in order: 4 to 5 % faster than one by one; 8 are no better).
+_TOGETHER = 4
+
+#: Runs are joined up to so many pictures.
+_MAX_JOINED = 64
+
 
 class Reading:
     """Decodes runs of one video into slots.
@@ -38,17 +45,19 @@ class Reading:
     ) -> None:
         self._storage, self._index, self._slots, self._cancelled = storage, index, slots, cancelled
         self._session: Session | None = None
+        self._wanted: set[int] | None = None
         self._waiting: list[int] = []  # asked of the runs so far, not out yet
         self._errors: RunErrors = {}
 
     def execute(self, runs: Sequence[Run], reads_on: bool) -> RunErrors:
         """Decode the runs into their slots; return the asked pictures that failed, and why."""
         asked = {picture for run in runs for picture in run.asked}
+        self._wanted = None if reads_on else asked  # what comes out besides is the next request's
         filled: set[int] = set()
         try:
             if reads_on:
                 self._session = parked.take(self._index)
-            for run in runs:
+            for run in _joined(runs):
                 self._execute(run, filled)
             if self._session is not None:
                 self._leave(self._session, reads_on, filled)
@@ -63,15 +72,17 @@ class Reading:
         if session is None or run.pictures[0] > session.next or not all(session.can_reach(p) for p in run.asked):
             if session is not None:
                 self._drain(session, filled)
-            session = self._session = Session(self._storage, self._index, run.pictures[0])
+            session = self._session = Session(self._storage, self._index, run.pictures[0], self._wanted)
         self._waiting += sorted(run.asked)
         pictures = [picture for picture in run.pictures if picture >= session.next]
         self._hand_over(session, filled)
-        for picture, payloads in zip(pictures, read_pictures(self._storage, self._index, pictures), strict=True):
+        packets = read_pictures(self._storage, self._index, pictures)
+        for fed, (picture, payloads) in enumerate(zip(pictures, packets, strict=True), 1):
             if self._cancelled():
                 raise CancelledError
             session.feed(picture, payloads)
-            self._hand_over(session, filled)
+            if fed % _TOGETHER == 0 or fed == len(pictures):
+                self._hand_over(session, filled)
 
     def _leave(self, session: Session, reads_on: bool, filled: set[int]) -> None:
         if not reads_on:
@@ -105,15 +116,29 @@ class Reading:
         self._waiting = []
 
     def _hand_over(self, session: Session, filled: set[int]) -> None:
-        waiting = []
-        for picture in self._waiting:
+        for picture in session.settled(self._waiting):
             try:
                 frame = session.pop(picture)
                 if frame is None:
-                    waiting.append(picture)
-                else:
-                    self._slots[picture].fill(frame)
-                    filled.add(picture)
+                    continue
+                self._slots[picture].fill(frame)
+                filled.add(picture)
             except VideoDatasetError as error:
                 self._errors[picture] = error
-        self._waiting = waiting
+            self._waiting.remove(picture)
+
+
+def _joined(runs: Sequence[Run]) -> list[Run]:
+    """Make one run of those that leave nothing out and follow one another: they are read and fed in one go."""
+    out: list[Run] = []
+    for run in runs:
+        before = out[-1] if out else None
+        if (
+            before is not None
+            and len(before.pictures) == before.span <= _MAX_JOINED
+            and before.pictures[-1] + 1 == run.pictures[0]
+        ):
+            out[-1] = Run(before.pictures + run.pictures, before.asked | run.asked, before.span + run.span)
+        else:
+            out.append(run)
+    return out

@@ -2,6 +2,6 @@
 
 from videodataset.fetch.ask import Ask, Output
 from videodataset.fetch.device import require_device, target_device
-from videodataset.fetch.fetch import Fetch, default_threads, fetch
+from videodataset.fetch.fetch import Fetch, default_threads, fetch, fetch_frame
 
-__all__ = ["Ask", "Fetch", "Output", "default_threads", "fetch", "require_device", "target_device"]
+__all__ = ["Ask", "Fetch", "Output", "default_threads", "fetch", "fetch_frame", "require_device", "target_device"]

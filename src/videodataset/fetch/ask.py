@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from videodataset.videos import Video
 OutputKind = Literal["rgb", "yuv", "gray16"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Output:
     """What is made of a picture.
 
@@ -30,7 +31,7 @@ class Output:
     kind: OutputKind
     transform: Transform
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         """Whether the colour conversion's own result is asked for: uint8 RGB, at most cropped."""
         transform = self.transform
@@ -93,6 +94,8 @@ class Ask:
 
     def pictures(self) -> list[int]:
         """Return the number of each frame's picture, in decode order of the stream."""
+        if len(self.frames) == 1:
+            return [self.video.index.rows.presentation[int(self.frames[0])]]
         pictures: list[int] = self.video.index.presentation[self.frames].tolist()
         return pictures
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ import torch
 from videodataset.convert import finish, to_gray16, to_rgb, to_yuv
 from videodataset.decode.cpu import cpu_engine
 from videodataset.decode.engine import DecodeRun, FrameSlot
+from videodataset.decode.reading import Reading
 from videodataset.errors import UnsupportedVideoError
 from videodataset.fetch.ask import Ask, Output, first_error
 from videodataset.index.model import StreamInfo
@@ -22,35 +23,62 @@ class ConvertingSlot:
 
     def __init__(self, video: Video) -> None:
         self._video = video
-        self._places: dict[Output, list[tuple[Ask, int]]] = {}
+        self._places: list[tuple[Ask, int]] = []
 
     def add(self, ask: Ask, row: int) -> None:
         """Want the picture in one more place."""
-        self._places.setdefault(ask.output, []).append((ask, row))
+        self._places.append((ask, row))
 
     def fill(self, frame: Any) -> None:
         """See `FrameSlot.fill`."""
-        for output, places in self._places.items():
-            self._check_size(frame, places)
-            made: torch.Tensor | None = None
-            for ask, row in places:
-                if made is None:
-                    out = None if ask.out is None else ask.out[row]
-                    made = _convert(frame, output, out, self._video)
-                    if ask.out is None:
-                        ask.out = made[None]
-                elif ask.out is None:
-                    ask.out = made.clone()[None]
-                else:
-                    ask.out[row].copy_(made)
+        made: list[tuple[Output, torch.Tensor]] = []
+        for ask, row in self._places:
+            self._check_size(frame, ask)
+            out = None if ask.out is None else ask.out[row]
+            pixels = next((pixels for output, pixels in made if output == ask.output), None)
+            if pixels is None:
+                pixels = _convert(frame, ask.output, out, self._video)
+                made.append((ask.output, pixels))
+            elif out is not None:
+                out.copy_(pixels)
+            if ask.out is None:
+                ask.out = (pixels.clone() if len(made) < len(self._places) else pixels)[None]
 
-    def _check_size(self, frame: Any, places: Iterable[tuple[Ask, int]]) -> None:
+    def _check_size(self, frame: Any, ask: Ask) -> None:
         info: StreamInfo = self._video.index.info
-        if (frame.width, frame.height) != (info.width, info.height) and any(a.out is not None for a, _ in places):
+        if ask.out is not None and (frame.width, frame.height) != (info.width, info.height):
             raise UnsupportedVideoError(
                 f"{self._video.name}: the picture size changes inside the stream, from {info.width}x{info.height} to "
                 f"{frame.width}x{frame.height}; one batch holds one size. Ask for frames of one size at a time."
             )
+
+
+def fetch_here(video: Video, frame: int, output: Output) -> torch.Tensor:
+    """Fetch one frame on this thread: what `CpuFetch` does, without the bookkeeping for many.
+
+    Raises:
+        VideoDatasetError: as `Fetch.wait`.
+    """
+    picture = video.index.rows.presentation[frame]
+    slot = _OneFrame(video, output)
+    reading = Reading(video.storage, video.index, {picture: slot}, lambda: False)
+    errors = reading.execute(plan_runs(video.index, (picture,)), video.reads_on((frame,)))
+    if errors:
+        raise errors[picture]
+    assert slot.pixels is not None
+    return slot.pixels
+
+
+class _OneFrame:
+    """A picture in memory of its own, of the size that it comes in."""
+
+    def __init__(self, video: Video, output: Output) -> None:
+        self._video, self._output = video, output
+        self.pixels: torch.Tensor | None = None
+
+    def fill(self, frame: Any) -> None:
+        """See `FrameSlot.fill`."""
+        self.pixels = _convert(frame, self._output, None, self._video)
 
 
 class CpuFetch:
@@ -58,24 +86,24 @@ class CpuFetch:
 
     def __init__(self, asks: Sequence[Ask], threads: int) -> None:
         self._asks = asks
-        slots: dict[int, dict[int, ConvertingSlot]] = {}
-        by_video: dict[int, tuple[Video, list[int]]] = {}
+        by_video: dict[int, tuple[Video, list[int], dict[int, ConvertingSlot]]] = {}
         for ask in asks:
-            key = id(ask.video.index)
-            of_video = slots.setdefault(key, {})
+            known = by_video.get(id(ask.video.index))
+            if known is None:
+                known = by_video[id(ask.video.index)] = (ask.video, [], {})
+            video, frames, slots = known
+            frames += ask.frames.tolist()
             for row, picture in enumerate(ask.pictures()):
-                slot = of_video.get(picture)
-                if slot is None:
-                    slot = of_video[picture] = ConvertingSlot(ask.video)
-                slot.add(ask, ask.first + row)
-            by_video.setdefault(key, (ask.video, []))[1].extend(ask.frames.tolist())
+                if picture not in slots:
+                    slots[picture] = ConvertingSlot(video)
+                slots[picture].add(ask, ask.first + row)
         runs: list[DecodeRun[FrameSlot]] = []
-        for key, (video, frames) in by_video.items():
-            planned = plan_runs(video.index, slots[key])
+        for video, frames, slots in by_video.values():
+            planned = plan_runs(video.index, slots)
             # Runs of one video at a time would take the decoder that stands ready from one another.
             reads_on = video.reads_on(frames) and (not threads or len(planned) == 1)
             runs += [
-                DecodeRun(video.storage, video.index, run, {p: slots[key][p] for p in run.asked}, reads_on)
+                DecodeRun(video.storage, video.index, run, {p: slots[p] for p in run.asked}, reads_on)
                 for run in planned
             ]
         self._indexes = [id(run.index) for run in runs]
@@ -114,6 +142,10 @@ def _convert(frame: Any, output: Output, out: torch.Tensor | None, video: Video)
     if not output.is_plain:
         pixels = torch.from_numpy(to_rgb(frame, info, video.name, crop=transform.crop))
         return finish(pixels[None], transform, None if out is None else out[None])[0]
-    memory = None if out is None else (out.movedim(0, -1) if channels_first else out).numpy()
-    pixels = torch.from_numpy(to_rgb(frame, info, video.name, out=memory, crop=transform.crop))
-    return pixels.movedim(-1, 0) if channels_first else pixels
+    # Turned round by numpy: an operation of PyTorch costs tens of microseconds after a decoder has filled the caches.
+    if out is None:
+        made = to_rgb(frame, info, video.name, crop=transform.crop)
+        return torch.from_numpy(made.transpose(2, 0, 1) if channels_first else made)
+    memory = out.numpy()
+    to_rgb(frame, info, video.name, memory.transpose(1, 2, 0) if channels_first else memory, transform.crop)
+    return out

@@ -6,11 +6,13 @@ import os
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch.utils.data import get_worker_info
 
-from videodataset.fetch.ask import Ask
-from videodataset.fetch.cpu import CpuFetch
+from videodataset.fetch.ask import Ask, Output
+from videodataset.fetch.cpu import CpuFetch, fetch_here
+from videodataset.videos import Video
 
 
 class Fetch(Protocol):
@@ -50,6 +52,16 @@ def fetch(asks: Sequence[Ask], device: torch.device, threads: int | None = None)
 
         return CudaFetch(asks, device, threads)
     return CpuFetch(asks, threads)
+
+
+def fetch_frame(video: Video, frame: int, output: Output, device: torch.device, threads: int) -> torch.Tensor:
+    """Fetch one frame into memory of its own; arguments and errors are those of `fetch`."""
+    if device.type == "cpu" and not threads:
+        return fetch_here(video, frame, output)
+    ask = Ask(video, np.array([frame], np.int64), output, None)
+    fetch([ask], device, threads).wait()
+    assert ask.out is not None
+    return ask.out[0]
 
 
 def default_threads() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +62,19 @@ class StreamInfo:
     direct: bool  # every packet's bytes lie in one piece in the source
 
 
+class Rows(NamedTuple):
+    """Arrays of an index, seen so that one value is a Python int at once; see `VideoIndex` for what they mean."""
+
+    packet_offset: memoryview
+    packet_size: memoryview
+    first_packet: memoryview
+    flags: memoryview
+    layer: memoryview
+    start: memoryview
+    parameter_sets: memoryview
+    presentation: memoryview
+
+
 @dataclass(frozen=True)
 class VideoIndex:
     """Packets and pictures of one video stream, in decode order, and the order in which pictures are shown.
@@ -87,26 +101,20 @@ class VideoIndex:
         """Return the number of displayed frames."""
         return len(self.presentation)
 
+    @cached_property
+    def rows(self) -> Rows:
+        """The arrays for reading single values: numpy's own scalars take several times as long."""
+        return Rows(*(memoryview(getattr(self, name)) for name in Rows._fields))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the fields, not what follows from them."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
     @property
     def displayed_size(self) -> tuple[int, int]:
         """(height, width) of the frames that are delivered."""
         size = (self.info.height, self.info.width)
         return size[::-1] if self.info.orientation.transpose else size
-
-    @cached_property
-    def flag_bytes(self) -> bytes:
-        """The flags as bytes: single ones are numbers of Python's own, several times faster than an array's."""
-        return self.flags.tobytes()
-
-    @cached_property
-    def layer_bytes(self) -> bytes:
-        """The temporal layers likewise."""
-        return self.layer.tobytes()
-
-    @cached_property
-    def has_leading(self) -> bool:
-        """Whether there are leading pictures at all."""
-        return bool((self.flags & LEADING).any())
 
     @cached_property
     def frame_pts_seconds(self) -> npt.NDArray[np.float64]:

@@ -51,7 +51,7 @@ def read_ranges(storage: Storage, ranges: Sequence[tuple[int, int]]) -> list[mem
 
     Returns one memoryview per range, in the asked order; shorter than asked only where the source ends.
     """
-    order = sorted(range(len(ranges)), key=lambda k: ranges[k][0])
+    order = sorted(range(len(ranges)), key=ranges.__getitem__)
     views: list[memoryview] = [memoryview(b"")] * len(ranges)
     at = 0
     while at < len(order):

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 DEFAULT_MAX_OPEN_FILES = 64
 
@@ -20,7 +18,14 @@ def max_open_files() -> int:
     return max(1, int(os.environ.get("VIDEODATASET_MAX_OPEN_FILES", DEFAULT_MAX_OPEN_FILES)))
 
 
-class _Handle:
+class Handle:
+    """An open file.
+
+    Attributes:
+        fd: its descriptor.
+        users: how many are reading from it.
+    """
+
     __slots__ = ("fd", "users")
 
     def __init__(self, fd: int) -> None:
@@ -33,25 +38,26 @@ class Handles:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: OrderedDict[tuple[object, ...], _Handle] = OrderedDict()
+        self._open: OrderedDict[tuple[object, ...], Handle] = OrderedDict()
 
-    @contextmanager
-    def borrow(self, path: str, key: tuple[object, ...]) -> Iterator[int]:
-        """Give the descriptor of `path`, opened now unless `key` is already open; it stays open while borrowed."""
+    def take(self, path: str, key: tuple[object, ...]) -> Handle:
+        """Return an open handle on `path`, opened now unless `key` is already open; it stays so until given back."""
         with self._lock:
             handle = self._open.get(key)
             if handle is None:
-                handle = _Handle(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                handle = Handle(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
                 self._open[key] = handle
+                handle.users += 1
+                self._close_idle()
             else:
                 self._open.move_to_end(key)
-            handle.users += 1
-            self._close_idle()
-        try:
-            yield handle.fd
-        finally:
-            with self._lock:
-                handle.users -= 1
+                handle.users += 1
+            return handle
+
+    def give_back(self, handle: Handle) -> None:
+        """End the use of a handle."""
+        with self._lock:
+            handle.users -= 1
 
     def _close_idle(self) -> None:
         excess = len(self._open) - max_open_files()

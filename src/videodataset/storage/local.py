@@ -18,7 +18,7 @@ def identity_of(status: os.stat_result) -> Identity:
 class LocalFile:
     """A file by path. It must not change while in use: every read checks, and refuses bytes of another state."""
 
-    __slots__ = ("_identity", "_key", "name")
+    __slots__ = ("_identity", "_key", "_state", "name")
 
     def __init__(self, path: str) -> None:
         self.name = path
@@ -29,7 +29,8 @@ class LocalFile:
         if stat.S_ISDIR(status.st_mode):
             raise UnreadableVideoError(f"{path}: is a directory, not a video file.")
         self._identity = identity_of(status)
-        self._key = (path, self._identity)
+        self._state = (status.st_size, status.st_mtime_ns, status.st_ino)
+        self._key = (path, self._state)
 
     @property
     def identity(self) -> Identity:
@@ -58,13 +59,17 @@ class LocalFile:
     def read(self, offset: int, size_bytes: int) -> bytes:
         """See `Storage.read`."""
         try:
-            with handles.borrow(self.name, self._key) as fd:
-                now = identity_of(os.fstat(fd))
-                if now != self._identity:
+            handle = handles.take(self.name, self._key)
+            try:
+                status = os.fstat(handle.fd)
+                if (status.st_size, status.st_mtime_ns, status.st_ino) != self._state:
+                    now = identity_of(status)
                     raise UnreadableVideoError(
                         f"{self.name}: changed while in use (was {self._identity}, now {now}). Open it again."
                     )
-                return os.pread(fd, size_bytes, offset)
+                return os.pread(handle.fd, size_bytes, offset)
+            finally:
+                handles.give_back(handle)
         except UnreadableVideoError:
             raise
         except OSError as error:
