@@ -1,0 +1,5 @@
+"""`python -m videodataset`: the `videodataset` command."""
+
+from videodataset.cli import app
+
+app()
