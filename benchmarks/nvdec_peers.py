@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.nvdec_workloads import Files, cpu_seconds
 
-_FILES_EACH = 8  # decoders that a thread keeps open: each holds one of the hardware's
+_FILES_EACH = 1  # torchcodec is much slower with several GPU decoders open in a thread
 
 
 def torchcodec(files: Files, threads: int, device: str, frames: int, seconds: float) -> dict[str, Any]:

@@ -104,7 +104,7 @@ std::unique_ptr<PooledDecoder> DecoderPool::create(const DecoderNeed& need) {
     info.bitDepthMinus8 = static_cast<unsigned long>(key.depth - 8);
     info.outputFormat = output_format(key);
     info.deinterlaceMode = driver::kDeinterlaceWeave;
-    info.numOutputSurfaces = 2;
+    info.numOutputSurfaces = kOutputSurfaces;
     info.numDecodeSurfaces = decoder->surfaces;
     info.creationFlags = driver::kCreatePreferCuvid;
     // Made at the largest size of its class and then set to the stream's: reconfiguring does not enlarge the memory of

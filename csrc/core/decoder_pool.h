@@ -4,19 +4,17 @@
 #include <list>
 #include <memory>
 #include <mutex>
-#include <tuple>
 
 #include "core/driver/types.h"
 
 namespace vd {
 
+// Pictures that can be mapped at a time.
+constexpr unsigned kOutputSurfaces = 4;
+
 // What cannot be changed by reconfiguring. Sides are classes: the next of 512, 1024, 2048, 4096, 8192.
 struct DecoderKey {
     int codec, chroma, depth, width_class, height_class;
-    bool operator==(const DecoderKey& other) const {
-        return std::tie(codec, chroma, depth, width_class, height_class) ==
-               std::tie(other.codec, other.chroma, other.depth, other.width_class, other.height_class);
-    }
 };
 
 // What a stream asks of a decoder.
@@ -33,7 +31,12 @@ struct PooledDecoder {
     unsigned width = 0, height = 0;  // coded size in pixels that it is set to
 
     size_t size_bytes() const;  // of its decode surfaces, about
-    bool fits(const DecoderNeed& need) const { return key == need.key && surfaces >= need.surfaces; }
+    // One made for larger pictures serves too: setting its size takes microseconds, making another 50 ms.
+    bool fits(const DecoderNeed& need) const {
+        return key.codec == need.key.codec && key.chroma == need.key.chroma && key.depth == need.key.depth &&
+               key.width_class >= need.key.width_class && key.height_class >= need.key.height_class &&
+               surfaces >= need.surfaces;
+    }
 };
 
 class DecoderPool {

@@ -1,5 +1,7 @@
 #include "core/run.h"
 
+#include <unistd.h>
+
 #include "core/driver/driver.h"
 
 namespace vd {
@@ -65,6 +67,7 @@ driver::Event EventPool::take() {
 }
 
 void EventPool::give_back(driver::Event event) {
+    if (getpid() != pid_) return;  // of a forked child: not its events, and the lock may be held by no thread of it
     std::lock_guard<std::mutex> lock(mutex_);
     if (cleared_)
         driver::functions().eventDestroy(event);

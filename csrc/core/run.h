@@ -1,6 +1,8 @@
 // What is submitted: runs of pictures with slots for the asked ones, and the ticket that tells when they have ended.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -98,6 +100,7 @@ class EventPool {
     void clear();  // likewise; those still out are destroyed when they are given back
 
   private:
+    const long pid_ = getpid();
     std::mutex mutex_;
     std::vector<driver::Event> free_;
     bool cleared_ = false;

@@ -16,6 +16,10 @@ constexpr size_t kPending = 6;
 // Decode surfaces beyond the stream's own: those that hold pending pictures, and a few so that decoding never waits.
 constexpr unsigned kExtraSurfaces = kPending + 3;
 
+// Mapped pictures whose copies are not waited for yet. With one, a thread that copies every picture slept for each: a
+// blocking wait for a copy just begun takes longer than the copy.
+constexpr size_t kMappedPictures = kOutputSurfaces - 1;
+
 bool shows_without_decoding(driver::Codec codec) {
     return codec == driver::kVp9 || codec == driver::kAv1;
 }
@@ -27,11 +31,11 @@ bool shows_at_once(driver::Codec codec) {
 
 Session::Session(DecoderPool& pool, Caps& caps, OpenFiles& files, EventPool& events, Counters& counters)
     : pool_(pool), caps_(caps), events_(events), counters_(counters), reader_(files) {
-    copied_event_ = events_.take();
     try {
+        while (spare_events_.size() <= kMappedPictures) spare_events_.push_back(events_.take());
         VD_CHECK(streamCreate, &stream_, driver::kStreamNonBlocking);
     } catch (const Error&) {
-        events_.give_back(copied_event_);
+        for (driver::Event event : spare_events_) events_.give_back(event);
         throw;
     }
 }
@@ -39,14 +43,15 @@ Session::Session(DecoderPool& pool, Caps& caps, OpenFiles& files, EventPool& eve
 Session::~Session() {
     try {
         flush();
-        unmap();
+        unmap(0);
     } catch (const std::exception&) {
         // The context is gone, or going: there is nobody to tell.
     }
     destroy_parser();
     if (decoder_) pool_.discard(std::move(decoder_));
     driver::functions().streamDestroy(stream_);
-    events_.give_back(copied_event_);
+    for (const Mapped& mapped : mapped_) events_.give_back(mapped.copied);
+    for (driver::Event event : spare_events_) events_.give_back(event);
 }
 
 void Session::execute(std::unique_ptr<Run> run) {
@@ -218,7 +223,7 @@ int Session::start(const driver::VideoFormat& format) {
     bool fits = decoder_ && decoder_->fits(need);
     if (!fits || decoder_->width != need.width || decoder_->height != need.height) {
         flush();  // pictures of the runs before lie in surfaces of the old size
-        unmap();
+        unmap(0);
     }
     if (fits) {
         try {
@@ -340,11 +345,11 @@ void Session::copy(const Shown& shown) {
         driver::functions().unmapVideoFrame(decoder_->handle, surface);
         throw;
     }
-    unmap();  // the picture before this one, whose copy has long ended
-    mapped_ = surface;
-    copy_recorded_ = false;
-    VD_CHECK(eventRecord, copied_event_, stream_);
-    copy_recorded_ = true;
+    mapped_.push_back({surface, spare_events_.back(), false});
+    spare_events_.pop_back();
+    VD_CHECK(eventRecord, mapped_.back().copied, stream_);
+    mapped_.back().recorded = true;
+    unmap(kMappedPictures);  // pictures before this one, whose copies have long ended
     // This picture is complete, and so is what was decoded before it.
     for (size_t k = 0; k < surfaces_.size(); k++)
         if (surfaces_[k].active == shown.active && surfaces_[k].picture <= slot.picture)
@@ -361,14 +366,18 @@ void Session::check_status(int surface, Surface& content) {
     content.active = nullptr;
 }
 
-void Session::unmap() {
-    if (!mapped_) return;
-    if (copy_recorded_)
-        VD_CHECK(eventSynchronize, copied_event_);
-    else
-        VD_CHECK(streamSynchronize, stream_);
-    VD_CHECK(unmapVideoFrame, decoder_->handle, mapped_);
-    mapped_ = 0;
+// Gives back mapped pictures, oldest first, until no more than `kept` are left.
+void Session::unmap(size_t kept) {
+    while (mapped_.size() > kept) {
+        const Mapped& mapped = mapped_.front();
+        if (mapped.recorded)
+            VD_CHECK(eventSynchronize, mapped.copied);
+        else
+            VD_CHECK(streamSynchronize, stream_);
+        VD_CHECK(unmapVideoFrame, decoder_->handle, mapped.address);
+        spare_events_.push_back(mapped.copied);
+        mapped_.pop_front();
+    }
 }
 
 void Session::settle(Active& active) {

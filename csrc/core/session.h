@@ -55,6 +55,11 @@ class Session {
         size_t slot;
         int left, top;  // of the shown area, which may change while it waits
     };
+    struct Mapped {
+        driver::DevicePtr address;
+        driver::Event copied;
+        bool recorded;  // whether `copied` has been recorded behind the copy
+    };
     struct Surface {  // what was last decoded into it
         std::shared_ptr<Active> active;
         int64_t picture = -1;
@@ -77,7 +82,7 @@ class Session {
     void copy_oldest();
     void copy(const Shown& shown);
     void check_status(int surface, Surface& content);
-    void unmap();
+    void unmap(size_t kept);
     void settle(Active& active);
     void fail(Active& active, ErrorKind kind, const std::string& message);
 
@@ -88,9 +93,8 @@ class Session {
     PacketReader reader_;
     std::vector<unsigned char> scratch_, with_blob_;
     driver::Stream stream_ = nullptr;
-    driver::Event copied_event_ = nullptr;  // behind the copy out of `mapped_`
-    driver::DevicePtr mapped_ = 0;
-    bool copy_recorded_ = false;  // whether `copied_event_` has been recorded behind that copy
+    std::vector<driver::Event> spare_events_;
+    std::deque<Mapped> mapped_;  // pictures whose copy may be under way, oldest first
     driver::Parser parser_ = nullptr;
     bool parser_usable_ = false;  // false after an error: what it would go on with is not known
     std::shared_ptr<const Video> parser_video_;

@@ -13,7 +13,7 @@ import torch
 
 from videodataset.convert import Transform
 from videodataset.errors import FrameIndexError
-from videodataset.fetch import Ask, Output, default_threads, fetch, fetch_frame, target_device
+from videodataset.fetch import Ask, Output, default_threads, fetch, fetch_frame, require_device, target_device
 from videodataset.frames import Frame, FrameBatch
 from videodataset.index import VideoIndex
 from videodataset.index.times import frames_played_at, resampled_times
@@ -264,6 +264,7 @@ class VideoDecoder:
 
     def _frames(self, numbers_: Sequence[int]) -> torch.Tensor:
         """Decode frames by number into one tensor."""
+        require_device(self._device)
         data = _PIXELS.allocate((len(numbers_),), self._index, self._device)
         if len(numbers_):
             ask = Ask(self._video, np.asarray(numbers_, np.int64), _PIXELS, data)

@@ -48,9 +48,14 @@ class PendingFrames:
         """Return the references for `Resolution`; the own transform wins over the one given."""
         return Group(self._columns, self.transform or transform)
 
+    @property
+    def begun(self) -> bool:
+        """Whether decoding has begun, or ended."""
+        return self._value is not None or self._resolution is not None
+
     def start(self, device: str | torch.device | None = None) -> PendingFrames:
         """Begin to decode to a device (see `videodataset.decode`), unless that has been done; returns itself."""
-        if self._value is None and self._resolution is None:
+        if not self.begun:
             self._resolution = Resolution([self.group()], target_device(device))
         return self
 

@@ -31,6 +31,8 @@ class BatchOnItsWay:
         groups: list[Group] = []
 
         def note(value: Any, key: str | None) -> Any:
+            if isinstance(value, PendingFrames) and value.begun:
+                return value  # torch's pinning thread has begun with it
             chosen = transform_of(transform, key)
             groups.append(
                 value.group(chosen) if isinstance(value, PendingFrames) else Group(RefColumns([value]), chosen)
@@ -47,11 +49,11 @@ class BatchOnItsWay:
 
     def wait(self) -> Any:
         """Return the batch with tensors in the place of references. Raises what `videodataset.decode` raises."""
-        if self._resolution is None:
-            return self._batch
-        values = iter(self._resolution.wait())
+        values = iter(self._resolution.wait() if self._resolution is not None else ())
 
         def place(value: Any, key: str | None) -> Any:
+            if isinstance(value, PendingFrames) and value.begun:
+                return value.wait()
             decoded = next(values)
             return decoded if isinstance(value, PendingFrames) else decoded[0]
 

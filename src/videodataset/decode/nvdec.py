@@ -157,15 +157,17 @@ class NvdecEngine:
                 memory[id(slot.memory)] = slot.memory
             first_slot.append(len(slots))
         stream = torch.cuda.current_stream(self.device).cuda_stream
-        ticket = self._engine.submit(
-            videos,
+        columns = (
             np.array(pictures, np.int32),
             np.array(first_picture, np.int64),
             np.array(slots, np.int64).reshape(-1, 7),
             np.array(first_slot, np.int64),
-            payloads,
-            stream,
         )
+        try:
+            ticket = self._engine.submit(videos, *columns, payloads, stream)
+        except self._core.CoreError as error:
+            kind, message = error.args
+            raise _error(kind, message, f"device cuda:{self.device}") from None
         self._keep(ticket, list(memory.values()), stream)
         return NvdecTicket(ticket, runs, self)
 

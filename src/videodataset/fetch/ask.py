@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from videodataset.convert import Transform
-from videodataset.errors import UnsupportedVideoError
+from videodataset.errors import NvdecUnavailableError, UnsupportedVideoError
 from videodataset.index.model import VideoIndex
 from videodataset.videos import Video
 
@@ -53,14 +54,27 @@ class Output:
 
         Where pixels come from the colour conversion as they are, those of "NCHW" lie side by side too (channels last),
         so that nothing has to be moved afterwards.
+
+        Raises:
+            NvdecUnavailableError: a GPU's memory is exhausted.
         """
         channels = 1 if self.kind == "gray16" else 3
         dtype, (height, width) = self.dtype(index), self.size(index)
         if self.transform.dimension_order == "NHWC":
-            return torch.empty((*leading, height, width, channels), dtype=dtype, device=device)
+            return _empty((*leading, height, width, channels), dtype, device)
         if self.is_plain:
-            return torch.empty((*leading, height, width, channels), dtype=dtype, device=device).movedim(-1, -3)
-        return torch.empty((*leading, channels, height, width), dtype=dtype, device=device)
+            return _empty((*leading, height, width, channels), dtype, device).movedim(-1, -3)
+        return _empty((*leading, channels, height, width), dtype, device)
+
+
+def _empty(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    try:
+        return torch.empty(shape, dtype=dtype, device=device)
+    except torch.OutOfMemoryError as error:
+        raise NvdecUnavailableError(
+            f"the memory of {device} is exhausted: {math.prod(shape) * dtype.itemsize} bytes for frames {shape} of "
+            f"{dtype} do not fit. Free some, or ask for fewer frames at a time."
+        ) from error
 
 
 def sample_depth(index: VideoIndex) -> int:

@@ -91,7 +91,7 @@ class CudaFetch:
             else:
                 self._note_fallback(video, reason, len(pictures))
                 software.append((video, pictures))
-        self._slots: dict[_Key, DeviceSlot] = {}
+        self._slots: dict[int, dict[int, DeviceSlot]] = {}  # by id of the index and picture
         self._runs: list[DecodeRun[DeviceSlot]] = []
         self._ticket = self._submit_to_gpu(hardware) if hardware else None
         self._host: dict[_Key, _HostPlanes] = {}
@@ -127,7 +127,7 @@ class CudaFetch:
                     failed.pop((id(host_run.index), picture), None)
                 _note(failed, host_run, errors)
         stream = torch.cuda.current_stream(self._device)
-        used = {id(slot.memory): slot.memory for slot in self._slots.values()}
+        used = {id(slot.memory): slot.memory for slots in self._slots.values() for slot in slots.values()}
         if stream != self._stream:
             stream.wait_event(self._free)
             used |= {id(ask.out): ask.out for ask in self._asks if ask.out is not None}
@@ -168,11 +168,9 @@ class CudaFetch:
         with torch.cuda.stream(self._engine.stream):
             free = {surface: iter(self._memory(surface, count)) for surface, count in counts.items()}
             for (video, pictures), surface in zip(videos, surfaces, strict=True):
-                index = id(video.index)
+                of_video = self._slots[id(video.index)] = dict(zip(sorted(pictures), free[surface], strict=False))
                 for run in plan_runs(video.index, pictures):
-                    slots = {picture: next(free[surface]) for picture in run.asked}
-                    for picture, slot in slots.items():
-                        self._slots[index, picture] = slot
+                    slots = {picture: of_video[picture] for picture in run.asked}
                     self._runs.append(DecodeRun(video.storage, video.index, run, slots))
             return self._engine.submit(self._runs)
 
@@ -191,27 +189,40 @@ class CudaFetch:
         groups: dict[Any, PicturesToConvert] = {}
         for ask, pictures in zip(self._asks, self._pictures, strict=True):
             index = id(ask.video.index)
-            group: PicturesToConvert | None = None
-            for row, picture in enumerate(pictures):
-                key = (index, picture)
-                if failed and key in failed:
-                    continue
-                if self._host and key in self._host:
-                    try:
-                        self._convert_host_planes(ask, ask.first + row, self._host[key])
-                    except UnsupportedVideoError as error:
-                        failed[key] = error
-                    continue
-                slot = self._slots[key]
-                if group is None:
-                    try:
-                        group = self._group(groups, ask, slot)
-                    except UnsupportedVideoError as error:
-                        failed[key] = error
-                        break
-                group.rows.append(slot.row)
-                group.places.append((ask, ask.first + row))
+            slots = self._slots.get(index)
+            if failed or self._host:
+                self._convert_each(groups, ask, pictures, failed)
+                continue
+            assert slots is not None
+            try:
+                group = self._group(groups, ask, slots[pictures[0]])
+            except UnsupportedVideoError as error:
+                failed[index, pictures[0]] = error
+                continue
+            group.rows += [slots[picture].row for picture in pictures]
+            group.places.append((ask, ask.first, len(pictures)))
         convert_on_gpu(list(groups.values()))
+
+    def _convert_each(
+        self, groups: dict[Any, PicturesToConvert], ask: Ask, pictures: list[int], failed: dict[_Key, Exception]
+    ) -> None:
+        """Convert an ask of whose pictures some may have failed, or been decoded on the CPU."""
+        index = id(ask.video.index)
+        for row, picture in enumerate(pictures, ask.first):
+            key = (index, picture)
+            if key in failed:
+                continue
+            try:
+                if key in self._host:
+                    self._convert_host_planes(ask, row, self._host[key])
+                    continue
+                slot = self._slots[index][picture]
+                group = self._group(groups, ask, slot)
+            except UnsupportedVideoError as error:
+                failed[key] = error
+                continue
+            group.rows.append(slot.row)
+            group.places.append((ask, row, 1))
 
     def _group(self, groups: dict[Any, PicturesToConvert], ask: Ask, slot: DeviceSlot) -> PicturesToConvert:
         """Return the pictures that an ask's are converted with: slots of one format lie in one piece of memory."""
@@ -236,10 +247,10 @@ class CudaFetch:
         if host.layout is not None:
             output = ask.output
             convert_on_gpu(
-                [PicturesToConvert(planes, host.layout, host.color, info.orientation, output, [0], [(ask, row)])]
+                [PicturesToConvert(planes, host.layout, host.color, info.orientation, output, [0], [(ask, row, 1)])]
             )
         elif ask.output.kind == "rgb":
-            place(planes[0].permute(0, 3, 1, 2), ask.output, [(ask, row)])  # to_rgb has turned it
+            place(planes[0].permute(0, 3, 1, 2), ask.output, [(ask, row, 1)])  # to_rgb has turned it
         else:
             raise UnsupportedVideoError(f"{ask.video.name}: {info.pixel_format} has no planes. Ask for rgb.")
 

@@ -28,7 +28,7 @@ class PicturesToConvert:
         orientation: how the coded picture becomes the displayed one.
         output: what is made of them.
         rows: which of the N pictures are converted.
-        places: where each goes: an ask, and the row of it.
+        places: where they go: an ask, the row of its memory that gets the first, how many.
     """
 
     planes: Sequence[torch.Tensor]
@@ -37,7 +37,7 @@ class PicturesToConvert:
     orientation: Orientation
     output: Output
     rows: list[int] = field(default_factory=list)
-    places: list[tuple[Ask, int]] = field(default_factory=list)
+    places: list[tuple[Ask, int, int]] = field(default_factory=list)
 
 
 def convert_on_gpu(groups: Sequence[PicturesToConvert]) -> None:
@@ -60,14 +60,14 @@ def _records(group: PicturesToConvert) -> npt.NDArray[Any]:
     for k, plane in enumerate(group.planes):
         records["plane"][:, k] += rows * np.uint64(plane.stride(0) * plane.element_size())
     places, memories = [], dict[int, tuple[int, ...]]()
-    for ask, row in group.places:
+    for ask, first, count in group.places:
         if ask.out is None:
             ask.out = group.output.allocate((1,), ask.video.index, group.planes[0].device)
         memory = memories.get(id(ask.out))
         if memory is None:
             memory = memories[id(ask.out)] = _memory(ask.out, group.output)
         start, next_picture, *strides = memory
-        places.append((start + row * next_picture, *strides))
+        places += [(start + row * next_picture, *strides) for row in range(first, first + count)]
     columns = np.array(places, np.int64).T
     records["out"], records["out_channel"], records["out_row"], records["out_column"] = columns
     return records
@@ -93,15 +93,18 @@ def _convert_by_torch(group: PicturesToConvert) -> None:
     place(turned(pictures, group.orientation), group.output, group.places)
 
 
-def place(pictures: torch.Tensor, output: Output, places: Sequence[tuple[Ask, int]]) -> None:
+def place(pictures: torch.Tensor, output: Output, places: Sequence[tuple[Ask, int, int]]) -> None:
     """Finish displayed pictures (N, C, H, W), and write each to its place."""
     pictures = cropped(pictures, output.transform, "crop")
     if output.kind == "rgb":
         pictures = finished(pictures, output.transform)
     channels_first = output.transform.dimension_order == "NCHW"
     laid_out = pictures if channels_first else pictures.permute(0, 2, 3, 1)
-    for (ask, row), picture in zip(places, laid_out, strict=True):
+    at = 0
+    for ask, first, count in places:
+        part = laid_out[at : at + count]
+        at += count
         if ask.out is None:
-            ask.out = picture[None]
+            ask.out = part
         else:
-            ask.out[row].copy_(picture)
+            ask.out[first : first + count].copy_(part)
