@@ -241,17 +241,20 @@ int Session::start(const driver::VideoFormat& format) {
     surfaces_.resize(decoder_->surfaces);
     format_ = format;
     const auto& area = format.displayArea;
-    const PictureFormat found{area.right - area.left, area.bottom - area.top, format.chroma, depth};
-    for (const Slot& slot : run.slots) {
-        if (slot.format == found) continue;
-        current_->result.found = found;
-        throw Error(ErrorKind::format, run.video->name + ": pictures are " + std::to_string(found.width) + "x" +
-                                           std::to_string(found.height) + ", " + std::to_string(found.depth) +
-                                           " bit, and were expected to be " + std::to_string(slot.format.width) + "x" +
-                                           std::to_string(slot.format.height) + ", " +
-                                           std::to_string(slot.format.depth) + " bit.");
-    }
+    found_ = {area.right - area.left, area.bottom - area.top, format.chroma, depth};
+    for (const Slot& slot : run.slots) require_found(slot);
     return static_cast<int>(decoder_->surfaces);
+}
+
+void Session::require_found(const Slot& slot) {
+    const PictureFormat &found = found_, &expected = slot.format;
+    if (expected == found) return;
+    current_->result.found = found;
+    throw Error(ErrorKind::format, current_->run->video->name + ": pictures are " + std::to_string(found.width) + "x" +
+                                       std::to_string(found.height) + ", " + std::to_string(found.depth) +
+                                       " bit, and were expected to be " + std::to_string(expected.width) + "x" +
+                                       std::to_string(expected.height) + ", " + std::to_string(expected.depth) +
+                                       " bit.");
 }
 
 void Session::show(const driver::DisplayInfo& info) {
@@ -267,6 +270,7 @@ void Session::show(const driver::DisplayInfo& info) {
     if (slot == slots.end() || slot->picture != picture) return;
     const size_t number = static_cast<size_t>(slot - slots.begin());
     if (active.result.failed || active.states[number] != SlotState::waiting) return;
+    require_found(*slot);  // the parser announces a format once, for all runs that have it
     active.states[number] = SlotState::pending;
     pending_.push_back({info, current_, number, format_.displayArea.left, format_.displayArea.top});
     if (pending_.size() > kPending) copy_oldest();
@@ -299,6 +303,7 @@ void Session::copy(const Shown& shown) {
     process.outputStream = stream_;
     driver::DevicePtr surface = 0;
     unsigned pitch = 0;
+    unmap(kMappedPictures);  // more are mapped only when that failed before
     VD_CHECK(mapVideoFrame, decoder_->handle, shown.info.surface, &surface, &pitch, &process);  // waits for the picture
     const size_t bytes = slot.format.depth > 8 ? 2 : 1;
     const size_t width = static_cast<size_t>(slot.format.width), height = static_cast<size_t>(slot.format.height);

@@ -78,6 +78,8 @@ class Session {
     void use_parser_for(const std::shared_ptr<const Video>& video);
     void destroy_parser();
     int start(const driver::VideoFormat& format);
+    // Throws Error(format) where pictures are not what a slot of the current run is for.
+    void require_found(const Slot& slot);
     void show(const driver::DisplayInfo& info);
     void copy_oldest();
     void copy(const Shown& shown);
@@ -100,6 +102,7 @@ class Session {
     std::shared_ptr<const Video> parser_video_;
     std::unique_ptr<PooledDecoder> decoder_;
     driver::VideoFormat format_{};
+    PictureFormat found_{};  // of the pictures that the parser gives
     std::shared_ptr<Active> current_;
     std::deque<Shown> pending_;
     std::vector<Surface> surfaces_;

@@ -22,7 +22,11 @@ using namespace vd::driver;
 namespace {
 
 std::mutex settings_mutex;
-std::map<std::string, std::pair<int, int>> failures;  // symbol: calls left, code
+struct Failure {
+    int calls_left, code;
+    bool lasts;  // every later call fails too
+};
+std::map<std::string, Failure> failures;  // by symbol
 std::atomic<int> decoder_limit{-1}, copy_delay_us{200};
 std::atomic<int> streams{0}, events{0}, parsers{0}, decoders{0}, mapped{0}, most_decoders{0};
 
@@ -30,10 +34,10 @@ std::atomic<int> streams{0}, events{0}, parsers{0}, decoders{0}, mapped{0}, most
 int injected(const char* symbol) {
     std::lock_guard<std::mutex> lock(settings_mutex);
     const auto found = failures.find(symbol);
-    if (found == failures.end() || --found->second.first > 0) return 0;
-    const int code = found->second.second;
-    failures.erase(found);
-    return code;
+    if (found == failures.end() || --found->second.calls_left > 0) return 0;
+    const Failure failure = found->second;
+    if (!failure.lasts) failures.erase(found);
+    return failure.code;
 }
 #define FAIL_IF_TOLD(symbol) \
     if (int code = injected(symbol)) return code
@@ -164,10 +168,10 @@ struct FakeParser {
 #define API extern "C" __attribute__((visibility("default"))) int
 
 extern "C" {
-__attribute__((visibility("default"))) void fake_fail(const char* symbol, int nth, int code) {
+__attribute__((visibility("default"))) void fake_fail(const char* symbol, int nth, int code, bool lasts) {
     std::lock_guard<std::mutex> lock(settings_mutex);
     if (code)
-        failures[symbol] = {nth, code};
+        failures[symbol] = {nth, code, lasts};
     else
         failures.erase(symbol);
 }
@@ -250,6 +254,7 @@ API cuStreamDestroy_v2(Stream stream) {
     return 0;
 }
 API cuStreamSynchronize(Stream stream) {
+    FAIL_IF_TOLD("cuStreamSynchronize");
     as_stream(stream).synchronize();
     return 0;
 }
@@ -287,6 +292,7 @@ API cuEventRecord(Event event, Stream stream) {
     return 0;
 }
 API cuEventSynchronize(Event event) {
+    FAIL_IF_TOLD("cuEventSynchronize");
     auto fake = as_event(event);
     unsigned long long number;
     {
@@ -389,6 +395,7 @@ API cuvidMapVideoFrame64(Decoder decoder, int surface, DevicePtr* address, unsig
     return 0;
 }
 API cuvidUnmapVideoFrame64(Decoder decoder, DevicePtr address) {
+    FAIL_IF_TOLD("cuvidUnmapVideoFrame64");
     auto* fake = static_cast<FakeDecoder*>(decoder);
     const auto found = fake->mapped_memory.find(address);
     if (found == fake->mapped_memory.end()) return 1;

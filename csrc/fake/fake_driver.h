@@ -21,8 +21,9 @@ enum Flags : uint8_t { kKey = 1, kHidden = 2, kUndecodable = 4, kDamaged = 8, kS
 }  // namespace fake
 
 extern "C" {
-// The nth call from now on of a function, by its symbol, fails with a code; 0 calls it off.
-void fake_fail(const char* symbol, int nth, int code);
+// The nth call from now on of a function, by its symbol, fails with a code, and with `lasts` every one behind it; 0
+// calls it off.
+void fake_fail(const char* symbol, int nth, int code, bool lasts);
 // Decoders that fit into memory; -1: any number.
 void fake_set_decoder_limit(int limit);
 // Microseconds that each copy takes.

@@ -37,7 +37,7 @@ class Clips(Dataset[Any], vd.BaseVideoDataset):
     def __getitem__(self, i: int) -> Any:
         from videodataset import _core
 
-        path, frame = self.paths[i % len(self.paths)], int(self.rng(i).integers(20))
+        path, frame = self.paths[i % len(self.paths)], int(self.rng(i).integers(16))  # the shortest has 16
         return {
             "image": self.frames(path, frame),
             "clip": self.frames(path, [frame, 3, 3]),

@@ -39,7 +39,11 @@ struct Stream {
     uint8_t base = 10;
     int length_size = 0;
     bool reordered = true;
+    unsigned width_of_odd_groups = 0;  // where it is another
 
+    unsigned width_of(int picture) const {
+        return width_of_odd_groups && picture / gop % 2 ? width_of_odd_groups : width;
+    }
     uint8_t value(int picture) const { return static_cast<uint8_t>(base + picture * 3); }
     int rank(int picture) const {
         const int place = picture % gop;
@@ -59,7 +63,7 @@ struct Made {
 std::string packet_of(const Stream& s, int picture, uint8_t flags = 0) {
     if (picture % s.gop == 0) flags |= fake::kKey;
     std::string unit{'F', 'K', static_cast<char>(flags), static_cast<char>(s.value(picture))};
-    for (unsigned side : {s.width, s.height}) {
+    for (unsigned side : {s.width_of(picture), s.height}) {
         unit += static_cast<char>(side & 255);
         unit += static_cast<char>(side >> 8);
     }
@@ -118,17 +122,19 @@ struct Memory {
     Memory(const Made& of, int picture) : made(&of) {
         const Stream& s = of.stream;
         const size_t sample = s.depth > 8 ? 2 : 1;
+        const unsigned width = s.width_of(picture);
         slot.picture = picture;
-        slot.pitch = (s.width + 1) / 2 * 2 * sample;
-        slot.format = {static_cast<int>(s.width), static_cast<int>(s.height), s.chroma, s.depth};
+        slot.pitch = (width + 1) / 2 * 2 * sample;
+        slot.format = {static_cast<int>(width), static_cast<int>(s.height), s.chroma, s.depth};
         const size_t rows = s.chroma == vd::driver::k444 ? 3 * s.height : s.height + (s.height + 1) / 2;
         bytes.assign(rows * slot.pitch, kUntouched);
         slot.address = reinterpret_cast<vd::driver::DevicePtr>(bytes.data());
     }
     bool right() const {
         const Stream& s = made->stream;
-        const size_t luma = slot.pitch * s.height, used = s.width * (s.depth > 8 ? 2 : 1);
-        const uint8_t value = s.value(static_cast<int>(slot.picture));
+        const int picture = static_cast<int>(slot.picture);
+        const size_t luma = slot.pitch * s.height, used = s.width_of(picture) * (s.depth > 8 ? 2 : 1);
+        const uint8_t value = s.value(picture);
         for (size_t k = 0; k < bytes.size(); k++)
             if (k % slot.pitch < used && bytes[k] != static_cast<uint8_t>(k < luma ? value : value + 1)) return false;
         return true;
@@ -219,6 +225,35 @@ void one_size_after_another_needs_few_decoders() {
     EXPECT(engine.statistics().decoders_reconfigured == 10);  // once when it is made, then for every change
 }
 
+// With pictures of the size before waiting for their copies, or mapped; where its size is not the expected one, too.
+void the_size_changes_inside_a_stream() {
+    Stream changing;
+    changing.width_of_odd_groups = 320;
+    auto made = make(changing);
+    vd::Engine engine(0, 2);
+    std::mt19937 random(3);
+    for (int round = 0; round < 20; round++) {
+        Work work;
+        std::vector<bool> wrong_size;
+        for (int k = 0; k < 12; k++) {
+            const int group = static_cast<int>(random() % 4) * changing.gop;
+            const size_t before = work.memories.size();
+            work.add(*made, {group, group + 1, group + 3, group + 7, group + 11});
+            wrong_size.push_back(random() % 5 == 0);
+            if (!wrong_size.back()) continue;
+            for (size_t slot = 0; slot < 5; slot++) work.runs.back()->slots[slot].format.width += 32;
+            work.memories.resize(before);
+        }
+        const auto results = decode(engine, work);
+        for (size_t k = 0; k < results.size(); k++) {
+            EXPECT(results[k].failed == wrong_size[k]);
+            if (wrong_size[k]) EXPECT(results[k].kind == vd::ErrorKind::format);
+        }
+        for (const auto& memory : work.memories) EXPECT(memory->right());
+    }
+    EXPECT(engine.statistics().decoders_created == 2);
+}
+
 void a_stream_that_needs_more_surfaces() {
     auto few = make(Stream{}), many = make(Stream{vd::driver::kH264, 64, 48, vd::driver::k420, 8, 40});
     for (bool first_many : {false, true}) {
@@ -303,20 +338,24 @@ void what_the_hardware_cannot() {
     EXPECT(results[1].failed && results[1].kind == vd::ErrorKind::unsupported);
 }
 
-// Every driver call that a run makes fails once, at every use up to the tenth: that run fails and the next is right.
+// Every driver call that a run makes fails, at every use up to the eighth, once or from then on: runs fail and are
+// told, what is said to be whole is right, and when the driver works again so does the engine.
 void any_call_failing() {
     for (const char* symbol :
          {"cuvidGetDecoderCaps", "cuvidCreateDecoder", "cuvidReconfigureDecoder", "cuvidDecodePicture",
-          "cuvidGetDecodeStatus", "cuvidMapVideoFrame64", "cuvidCreateVideoParser", "cuvidParseVideoData",
-          "cuMemcpy2DAsync_v2", "cuStreamWaitEvent", "cuEventRecord", "cuEventCreate", "cuStreamCreate"}) {
-        for (int nth : {1, 2, 3, 5, 8}) {
+          "cuvidGetDecodeStatus", "cuvidMapVideoFrame64", "cuvidUnmapVideoFrame64", "cuvidCreateVideoParser",
+          "cuvidParseVideoData", "cuMemcpy2DAsync_v2", "cuStreamWaitEvent", "cuStreamSynchronize", "cuEventRecord",
+          "cuEventSynchronize", "cuEventCreate", "cuStreamCreate"}) {
+        for (int nth : {1, 2, 3, 5, 8, -1, -4}) {
+            const bool lasts = nth < 0;
             auto made = make(Stream{}), wide = make(Stream{vd::driver::kH264, 96, 48});
             vd::Engine engine(0, 1);
             if (std::getenv("VERBOSE")) std::fprintf(stderr, "  %s %d\n", symbol, nth);
-            fake_fail(symbol, nth, 999);
+            std::vector<std::unique_ptr<Work>> works;  // a copy may be under way for longer than its run is known
+            fake_fail(symbol, std::abs(nth), 999, lasts);
             bool submitted = true;
             for (int k = 0; k < 4; k++) {
-                Work work;
+                Work& work = *works.emplace_back(std::make_unique<Work>());
                 work.add(k % 2 ? *made : *wide, {1, 2, 5, 7, 11});
                 work.add(*made, {13, 14, 17});
                 try {
@@ -325,10 +364,11 @@ void any_call_failing() {
                         if (!results[r].failed)
                             for (size_t m = r ? 5 : 0; m < (r ? 8u : 5u); m++) EXPECT(work.memories[m]->right());
                 } catch (const vd::Error&) {
-                    submitted = false;  // the submission itself failed: nothing was queued
+                    submitted =
+                        false;  // the submission itself failed, and nothing was queued; or waiting for the copies
                 }
             }
-            fake_fail(symbol, 0, 0);
+            fake_fail(symbol, 0, 0, false);
             Work after;
             after.add(*made, {3, 4, 11});
             EXPECT(all_right(decode(engine, after)) || !submitted);
@@ -500,6 +540,7 @@ int main(int argc, char** argv) {
 #define TEST(name) {#name, name}
         TEST(every_picture_of_many_streams),
         TEST(one_size_after_another_needs_few_decoders),
+        TEST(the_size_changes_inside_a_stream),
         TEST(a_stream_that_needs_more_surfaces),
         TEST(damage_is_told),
         TEST(a_cut_file_is_told),
