@@ -20,6 +20,7 @@ from torch.utils.data import IterableDataset, RandomSampler, default_convert, ge
 from videodataset.data.ahead import ahead, as_they_come, close_at_exit
 from videodataset.data.collate import Transforms, collate, with_transform
 from videodataset.data.dataset import BaseVideoDataset
+from videodataset.data.dead_worker import naming_dead_workers
 from videodataset.data.resolve import BatchOnItsWay
 from videodataset.data.resume import FromBatch, check_state, state_of
 from videodataset.fetch import require_device, target_device
@@ -149,7 +150,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         dataset_state = self._dataset_state if self._first else None
         if dataset_state is not None:
             dataset.load_state_dict(dataset_state)
-        batches: Iterator[Any] = super().__iter__()
+        batches: Iterator[Any] = naming_dead_workers(super().__iter__())
         if self._is_iterable and dataset_state is None:
             batches = islice(batches, self._first, None)
         has_state = self._is_iterable and not self.num_workers and hasattr(dataset, "state_dict")
