@@ -99,9 +99,9 @@ void Engine::work() {
         std::unique_ptr<Run> run;
         {
             std::unique_lock<std::mutex> lock(mutex_);
-            if (queue_.empty() && session && !session->idle()) {
+            if (queue_.empty() && session && !session->resting()) {
                 lock.unlock();
-                session->flush();  // nothing comes behind that would make it useful to wait
+                session->rest();  // nothing comes behind that would make it useful to wait
                 lock.lock();
             }
             changed_.wait(lock, [&] { return closed_ || !queue_.empty(); });

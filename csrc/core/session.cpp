@@ -42,8 +42,7 @@ Session::Session(DecoderPool& pool, Caps& caps, OpenFiles& files, EventPool& eve
 
 Session::~Session() {
     try {
-        flush();
-        unmap(0);
+        rest();
     } catch (const std::exception&) {
         // The context is gone, or going: there is nobody to tell.
     }
@@ -83,6 +82,22 @@ void Session::execute(std::unique_ptr<Run> run) {
 
 void Session::flush() {
     while (!pending_.empty()) copy_oldest();
+}
+
+void Session::rest() {
+    flush();
+    surfaces_.clear();
+    parser_usable_ = false;  // it announces a format once, and the next decoder is chosen when it does
+    if (!decoder_) return;
+    try {
+        unmap(0);
+        pool_.give_back(std::move(decoder_));
+    } catch (const Error&) {
+        driver::functions().streamSynchronize(stream_);  // copies from what goes with the decoder
+        pool_.discard(std::move(decoder_));
+        for (const Mapped& mapped : mapped_) spare_events_.push_back(mapped.copied);
+        mapped_.clear();
+    }
 }
 
 void Session::feed(Active& active) {

@@ -33,9 +33,10 @@ class Session {
 
     // Feeds a run; its ticket hears of its end now or, when its pictures have been copied, during a later call.
     void execute(std::unique_ptr<Run> run);
-    bool idle() const { return pending_.empty(); }
-    // Copies everything that is pending.
-    void flush();
+    // Whether `rest` would do nothing.
+    bool resting() const { return pending_.empty() && !decoder_; }
+    // Copies everything that is pending and gives the decoder to the pool: the next run may well be another session's.
+    void rest();
 
   private:
     enum class SlotState : unsigned char { waiting, pending, copied, missing };
@@ -72,6 +73,8 @@ class Session {
     template <class Body>
     int guarded(Body body);
 
+    // Copies everything that is pending.
+    void flush();
     void feed(Active& active);
     void feed_picture(Active& active, int64_t picture, bool first);
     void parse(const unsigned char* data, size_t size, int64_t picture, unsigned long flags);

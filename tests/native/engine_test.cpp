@@ -225,6 +225,20 @@ void one_size_after_another_needs_few_decoders() {
     EXPECT(engine.statistics().decoders_reconfigured == 10);  // once when it is made, then for every change
 }
 
+// Whichever session takes a run, it finds the decoder that another one gave back.
+void one_run_after_another_needs_one_decoder() {
+    auto small = make(Stream{}), wide = make(Stream{vd::driver::kH264, 96, 48});
+    vd::Engine engine(0, 4);
+    for (int k = 0; k < 24; k++) {
+        Work work;
+        work.add(k % 2 ? *small : *wide, {1, 5, 11});
+        EXPECT(all_right(decode(engine, work)));
+        for (const auto& memory : work.memories) EXPECT(memory->right());
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a session rests when it has told of its run
+    }
+    EXPECT(engine.statistics().decoders_created == 1);
+}
+
 // With pictures of the size before waiting for their copies, or mapped; where its size is not the expected one, too.
 void the_size_changes_inside_a_stream() {
     Stream changing;
@@ -540,6 +554,7 @@ int main(int argc, char** argv) {
 #define TEST(name) {#name, name}
         TEST(every_picture_of_many_streams),
         TEST(one_size_after_another_needs_few_decoders),
+        TEST(one_run_after_another_needs_one_decoder),
         TEST(the_size_changes_inside_a_stream),
         TEST(a_stream_that_needs_more_surfaces),
         TEST(damage_is_told),
