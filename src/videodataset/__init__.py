@@ -3,7 +3,16 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from videodataset.convert import Transform
-from videodataset.data import BaseVideoDataset, DataLoader, FrameRef, PendingFrames, collate, decode
+from videodataset.data import (
+    BaseVideoDataset,
+    DataLoader,
+    FrameRef,
+    LoaderStatistics,
+    PendingFrames,
+    collate,
+    decode,
+    tensorboard,
+)
 from videodataset.decode.nvdec import close_engines
 from videodataset.errors import (
     DamagedVideoError,
@@ -34,6 +43,7 @@ __all__ = [
     "FrameBatch",
     "FrameIndexError",
     "FrameRef",
+    "LoaderStatistics",
     "NoVideoStreamError",
     "NvdecUnavailableError",
     "PendingFrames",
@@ -47,4 +57,5 @@ __all__ = [
     "close_engines",
     "collate",
     "decode",
+    "tensorboard",
 ]

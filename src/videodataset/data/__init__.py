@@ -6,5 +6,15 @@ from videodataset.data.decode import decode
 from videodataset.data.frame_ref import FrameRef
 from videodataset.data.loader import DataLoader
 from videodataset.data.pending import PendingFrames
+from videodataset.data.statistics import LoaderStatistics, tensorboard
 
-__all__ = ["BaseVideoDataset", "DataLoader", "FrameRef", "PendingFrames", "collate", "decode"]
+__all__ = [
+    "BaseVideoDataset",
+    "DataLoader",
+    "FrameRef",
+    "LoaderStatistics",
+    "PendingFrames",
+    "collate",
+    "decode",
+    "tensorboard",
+]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import atexit
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 import torch
 
-from videodataset.data.collate import Transforms
-from videodataset.data.resolve import BatchOnItsWay
+from videodataset.data.resolve import BatchOnItsWay, DecodedBatch
 
 _BATCHES_AHEAD = 2
 #: The sessions of an engine hold a few pictures each before they wait for one, and need runs queued beside these.
@@ -34,24 +33,38 @@ def _close_unfinished() -> None:
 atexit.register(_close_unfinished)
 
 
-def as_they_come(batches: Iterator[Any]) -> Generator[tuple[Any, Any], None, None]:
-    """Give batches that workers have decoded, in the form of `ahead`."""
+class Delivery(NamedTuple):
+    """A decoded batch as it is handed on.
+
+    Attributes:
+        decoded: the batch.
+        state: what `snapshot` said as its references were taken.
+        ahead: how many batches are begun behind it.
+    """
+
+    decoded: DecodedBatch
+    state: Any
+    ahead: int
+
+
+def as_they_come(batches: Iterator[DecodedBatch]) -> Generator[Delivery, None, None]:
+    """Give batches that workers have decoded."""
     for batch in batches:
-        yield batch, None
+        yield Delivery(batch, None, 0)
 
 
 def ahead(
     batches: Iterator[Any],
-    transform: Transforms | None,
+    begin: Callable[[Any], BatchOnItsWay],
     device: torch.device,
     count: int | None,
     snapshot: Callable[[], Any] | None,
-) -> Generator[tuple[Any, Any], None, None]:
-    """Give decoded batches, each with what `snapshot` said as it was taken.
+) -> Generator[Delivery, None, None]:
+    """Give decoded batches.
 
     Args:
         batches: with references.
-        transform: see `BatchOnItsWay`.
+        begin: begins to decode one.
         device: where the frames go.
         count: how many batches are begun ahead; None: see `DataLoader`.
         snapshot: called behind each batch, before the next one is taken.
@@ -63,9 +76,9 @@ def ahead(
         frames = sum(batch.frames for batch, _ in on_their_way)
         return len(on_their_way) > _BATCHES_AHEAD and (device.type == "cpu" or frames >= _GPU_FRAMES_AHEAD)
 
-    def decoded() -> tuple[Any, Any]:
+    def decoded() -> Delivery:
         batch, state = on_their_way.popleft()
-        return batch.wait(), state
+        return Delivery(batch.wait(), state, len(on_their_way))
 
     on_their_way: deque[tuple[BatchOnItsWay, Any]] = deque()
     failure: Exception | None = None
@@ -74,7 +87,7 @@ def ahead(
             try:
                 batch = next(batches)
                 state = None if snapshot is None else snapshot()
-                on_their_way.append((BatchOnItsWay(batch, transform, device), state))
+                on_their_way.append((begin(batch), state))
             except StopIteration:
                 break
             except Exception as error:  # of the user's code or of the plan: told when the batches before are out

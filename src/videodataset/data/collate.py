@@ -11,7 +11,7 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 
 from videodataset.convert import Transform
 from videodataset.data.frame_ref import FrameRef
-from videodataset.data.nested import map_leaves
+from videodataset.data.nested import map_leaves, mapping_like
 from videodataset.data.pending import PendingFrames
 
 #: One transform for all frames, or one for each key of the samples; keys that are not named get none.
@@ -68,19 +68,12 @@ def _collate(samples: Sequence[Any]) -> Any:
         )
     if isinstance(first, Mapping):
         collated = {key: _collate([sample[key] for sample in samples]) for key in first}
-        return type(first)(collated) if type(first) is dict else _like(first, collated)
+        return mapping_like(first, collated)
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return type(first)(*(_collate(each) for each in _columns(samples)))
     if isinstance(first, (list, tuple)):
         return [_collate(each) for each in _columns(samples)]
     return default_collate(list(samples))
-
-
-def _like(first: Mapping[Any, Any], collated: dict[Any, Any]) -> Any:
-    try:
-        return type(first)(collated)  # type: ignore[call-arg]
-    except TypeError:
-        return collated
 
 
 def _columns(samples: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:

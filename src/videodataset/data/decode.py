@@ -13,8 +13,8 @@ import torch
 from videodataset.convert import Transform
 from videodataset.data.columns import RefColumns
 from videodataset.data.frame_ref import FrameRef, Options
-from videodataset.errors import FrameIndexError
-from videodataset.fetch import Ask, Output, fetch, require_device, target_device
+from videodataset.errors import FrameIndexError, VideoDatasetError
+from videodataset.fetch import Ask, Output, Work, fetch, require_device, target_device
 from videodataset.frames import FrameBatch
 from videodataset.index.times import check_tolerance, frames_nearest_to, frames_played_at
 from videodataset.storage import Source
@@ -120,9 +120,9 @@ class Resolution:
 
     def __init__(self, groups: Sequence[Group], device: torch.device, threads: int | None = None) -> None:
         require_device(device)
-        self._opened: dict[Any, Video] = {}
         self._groups = groups
-        self._parts = [self._look_up(group) for group in groups]
+        opened = _Opened()
+        self._parts = [_look_up(group, opened) for group in groups]
         asks: list[Ask] = []
         self._data = [_allocate(parts, asks, device) for parts in self._parts]
         self.frames = sum(len(ask.frames) for ask in asks)
@@ -131,41 +131,78 @@ class Resolution:
     def wait(self) -> list[Any]:
         """Return what each group has become. Raises what `decode` raises while decoding."""
         self._fetch.wait()
+        return self.values()
+
+    def failures(self) -> list[dict[int, Exception]]:
+        """Wait, and return for each group which of its references failed, and why."""
+        errors = iter(self._fetch.errors())  # of the references that ask for a frame at all
+        return [
+            {k: error for k, part in enumerate(parts) if len(part.frames) and (error := next(errors)) is not None}
+            for parts in self._parts
+        ]
+
+    def values(self) -> list[Any]:
+        """Return what each group has become, behind `failures`; what failed is not filled."""
         return [
             _with_times(data, parts) if _want_times(group.columns) else data
             for group, parts, data in zip(self._groups, self._parts, self._data, strict=True)
         ]
+
+    @property
+    def work(self) -> Work:
+        """What decoding costs; complete when it has ended."""
+        return self._fetch.work
 
     def cancel(self) -> None:
         """Stop decoding, and wait until nothing is written any more."""
         self._fetch.cancel()
         self._fetch.errors()
 
-    def _look_up(self, group: Group) -> list[_Part]:
-        columns = group.columns
-        opened = [self._open(source, byte_range) for source, byte_range in columns.sources]
-        frames, outputs = _frame_numbers(columns, opened), group.outputs()
-        shapes: dict[Any, tuple[Any, ...]] = {}
-        parts, at = [], 0
-        for k, source, option in zip(
-            columns.lengths.tolist(), columns.source_of.tolist(), columns.option_of.tolist(), strict=True
-        ):
-            video, output, count = opened[source], outputs[option], abs(k)
-            index = video.index
-            key = (option, index.displayed_size, index.info.pixel_format)
-            made = shapes.get(key)
-            if made is None:
-                made = shapes[key] = (output.kind, output.dtype(index), *output.size(index))
-            parts.append(_Part(video, frames[at : at + count], k < 0, output, (k, *made)))
-            at += count
-        return parts
 
-    def _open(self, source: Source, byte_range: tuple[int, int] | None) -> Video:
+class _Opened:
+    """Videos of one call, each opened once."""
+
+    def __init__(self) -> None:
+        self._videos: dict[Any, Video] = {}
+
+    def open(self, source: Source, byte_range: tuple[int, int] | None) -> Video:
         key = (source if isinstance(source, str) else id(source), byte_range)
-        video = self._opened.get(key)
+        video = self._videos.get(key)
         if video is None:
-            video = self._opened[key] = videos.open(source, byte_range)
+            video = self._videos[key] = videos.open(source, byte_range)
         return video
+
+
+def failing_references(group: Group) -> dict[int, Exception]:
+    """Return which references of a group cannot even be looked up, and why."""
+    failing: dict[int, Exception] = {}
+    opened = _Opened()
+    for k, ref in enumerate(group.columns.refs()):
+        try:
+            _look_up(Group(RefColumns([ref]), group.transform), opened)
+        except VideoDatasetError as error:
+            failing[k] = error
+    return failing
+
+
+def _look_up(group: Group, opened: _Opened) -> list[_Part]:
+    columns = group.columns
+    of_sources = [opened.open(source, byte_range) for source, byte_range in columns.sources]
+    frames, outputs = _frame_numbers(columns, of_sources), group.outputs()
+    shapes: dict[Any, tuple[Any, ...]] = {}
+    parts, at = [], 0
+    for k, source, option in zip(
+        columns.lengths.tolist(), columns.source_of.tolist(), columns.option_of.tolist(), strict=True
+    ):
+        video, output, count = of_sources[source], outputs[option], abs(k)
+        index = video.index
+        key = (option, index.displayed_size, index.info.pixel_format)
+        made = shapes.get(key)
+        if made is None:
+            made = shapes[key] = (output.kind, output.dtype(index), *output.size(index))
+        parts.append(_Part(video, frames[at : at + count], k < 0, output, (k, *made)))
+        at += count
+    return parts
 
 
 def _frame_numbers(columns: RefColumns, opened: Sequence[Video]) -> npt.NDArray[np.int64]:

@@ -6,23 +6,25 @@ indices ─▶ workers, or none: samples ─▶ collate ─▶ this process deco
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 import torch.utils.data
 from torch.utils.data import IterableDataset, RandomSampler, default_convert, get_worker_info
 
-from videodataset.data.ahead import ahead, as_they_come, close_at_exit
+from videodataset.data.ahead import Delivery, ahead, as_they_come, close_at_exit
 from videodataset.data.collate import Transforms, collate, with_transform
 from videodataset.data.dataset import BaseVideoDataset
 from videodataset.data.dead_worker import naming_dead_workers
 from videodataset.data.resolve import BatchOnItsWay
 from videodataset.data.resume import FromBatch, check_state, state_of
+from videodataset.data.statistics import LoaderStatistics, Recorder, told
 from videodataset.fetch import require_device, target_device
 
 
@@ -41,6 +43,12 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             ahead by torch's `prefetch_factor`.
         seed: makes order and `BaseVideoDataset.rng` depend on (seed, epoch) alone, so that batches are the same with
             any number of workers. None takes that of `generator`, or draws one from torch's.
+        on_error: "raise"; or "skip", which leaves out samples with a frame that cannot be had (a damaged, unreadable
+            or unsupported video, no such frame), counts them by file and reason in `statistics()`, and warns of them
+            at the end of an epoch. What is left of the batch is smaller; a batch of which nothing is left does not
+            come. Every tensor of a batch must have the samples as its first dimension then.
+        report: called with `statistics()` every `report_every` batches, and at the end of an epoch.
+        report_every: see `report`.
 
     Raises:
         ValueError: an argument out of its range.
@@ -54,12 +62,23 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         transform: Transforms | None = None,
         prefetch_batches: int | None = None,
         seed: int | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        report: Callable[[LoaderStatistics], None] | None = None,
+        report_every: int = 100,
         **kwargs: Any,
     ) -> None:
         if prefetch_batches is not None and prefetch_batches < 0:
             raise ValueError(f"prefetch_batches must be at least 0, got {prefetch_batches}")
+        if on_error not in ("raise", "skip"):
+            raise ValueError(f'on_error must be "raise" or "skip", got {on_error!r}')
+        if report_every < 1:
+            raise ValueError(f"report_every must be at least 1, got {report_every}")
         self.device = target_device(device)
-        self.transform, self.prefetch_batches = transform, prefetch_batches
+        if on_error == "skip" and self.device.type == "cuda" and kwargs.get("pin_memory"):
+            raise ValueError('pin_memory=True has no use beside device="cuda", and excludes on_error="skip"')
+        self.transform, self.prefetch_batches, self.on_error = transform, prefetch_batches, on_error
+        self._report, self._report_every = report, report_every
+        self._recorder = Recorder(self.device)
         generator: torch.Generator = kwargs.setdefault("generator", None) or torch.Generator()
         if seed is None:
             drawn = kwargs["generator"] is None
@@ -79,7 +98,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             arguments["sampler"] = RandomSampler(dataset, generator=self._order)
         batched = arguments.get("batch_size", 1) is not None or arguments.get("batch_sampler") is not None
         inner = arguments.get("collate_fn") or (collate if batched else default_convert)
-        arguments["collate_fn"] = _Collate(inner, transform, decodes=self.device.type == "cpu")
+        decodes = self.device.type == "cpu"
+        arguments["collate_fn"] = self._collate = _Collate(inner, transform, on_error == "skip", decodes)
         self._first = 0  # batch that the next iteration begins with
         self._running: int | None = None  # epoch being iterated over
         self._handed = 0  # batches of it that the user has got
@@ -142,6 +162,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     def __iter__(self) -> Any:
         """Return an iterator over the batches of the next epoch, or what `load_state_dict` left of it."""
+        self._recorder.begin(self.epoch)
         self._shared_epoch.fill_(self.epoch)
         for generator in (self._order, self._base):
             generator.manual_seed(_mixed(self.seed, self.epoch))
@@ -150,7 +171,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         dataset_state = self._dataset_state if self._first else None
         if dataset_state is not None:
             dataset.load_state_dict(dataset_state)
-        batches: Iterator[Any] = naming_dead_workers(super().__iter__())
+        with self._collate.telling():
+            batches: Iterator[Any] = naming_dead_workers(super().__iter__())
         if self._is_iterable and dataset_state is None:
             batches = islice(batches, self._first, None)
         has_state = self._is_iterable and not self.num_workers and hasattr(dataset, "state_dict")
@@ -159,19 +181,40 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             decoded = as_they_come(batches)  # the workers have decoded them
         else:
             require_device(self.device)
-            decoded = ahead(batches, self.transform, self.device, self.prefetch_batches, snapshot)
+            decoded = ahead(batches, self._begun, self.device, self.prefetch_batches, snapshot)
         counted = self._counted(decoded, self._first)
         self.epoch, self._running, self._handed, self._first = self.epoch + 1, self.epoch, self._first, 0
         close_at_exit(counted)
         return counted
 
-    def _counted(self, batches: Generator[tuple[Any, Any], None, None], handed: int) -> Generator[Any, None, None]:
+    def statistics(self) -> LoaderStatistics:
+        """Return what the loader has done in the epoch that runs, or in the last one; `str` of it is one line."""
+        return self._recorder.statistics()
+
+    def _begun(self, batch: Any) -> BatchOnItsWay:
+        return BatchOnItsWay(batch, self.transform, self.device, skips=self.on_error == "skip")
+
+    def _counted(self, batches: Generator[Delivery, None, None], handed: int) -> Generator[Any, None, None]:
+        recorder, given = self._recorder, 0
         with closing(batches):
-            for batch, dataset_state in batches:
+            asked = time.perf_counter()
+            for decoded, dataset_state, begun in batches:
                 handed += 1
                 self._handed, self._dataset_state = handed, dataset_state
-                yield batch
+                recorder.decoded(decoded, begun)
+                if decoded.batch is None:
+                    continue
+                recorder.handed(asked)
+                given += 1
+                if self._report is not None and given % self._report_every == 0:
+                    self._report(self.statistics())
+                yield decoded.batch
+                asked = time.perf_counter()
         self._running, self._handed, self._dataset_state = None, 0, None
+        if self._report is not None and given % self._report_every:
+            self._report(self.statistics())
+        if recorder.samples_skipped:
+            warnings.warn(told(self.statistics()), RuntimeWarning, stacklevel=2)
 
     def _restore_sampler(self) -> None:
         """Begin the epoch with the sampler's own generator as it was then, or note how it is."""
@@ -193,13 +236,25 @@ _POSITIONAL = (
 class _Collate:
     """The user's collate function; in a worker whose target is the CPU, decoding too."""
 
-    def __init__(self, inner: Callable[[Any], Any], transform: Transforms | None, decodes: bool) -> None:
-        self._inner, self._transform, self._decodes = inner, transform, decodes
+    def __init__(self, inner: Callable[[Any], Any], transform: Transforms | None, skips: bool, decodes: bool) -> None:
+        self._inner, self._transform, self._skips, self._decodes = inner, transform, skips, decodes
+        self._tells = False
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Let workers that begin meanwhile give `DecodedBatch`es.
+
+        Others give plain batches: a loader that another library makes of this one's parts knows no others.
+        """
+        self._tells = True
+        yield
+        self._tells = False
 
     def __call__(self, samples: Any) -> Any:
         batch = self._inner(samples)
         if self._decodes and get_worker_info() is not None:
-            return BatchOnItsWay(batch, self._transform, torch.device("cpu")).wait()
+            decoded = BatchOnItsWay(batch, self._transform, torch.device("cpu"), skips=self._skips).wait()
+            return decoded if self._tells else decoded.batch
         return batch if self._transform is None else with_transform(batch, self._transform)
 
 

@@ -25,12 +25,12 @@ def _map(value: Any, kinds: tuple[type, ...], change: Callable[[Any, str | None]
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
         return _rebuilt(value, fields, kinds, change, lambda new: dataclasses.replace(value, **new))
     if isinstance(value, Mapping):
-        return _rebuilt(value, dict(value), kinds, change, lambda new: _mapping_like(value, new))
+        return _rebuilt(value, dict(value), kinds, change, lambda new: mapping_like(value, new))
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)):
         new = [_map(each, kinds, change, key) for each in value]
         if all(a is b for a, b in zip(new, value, strict=True)):
             return value
-        return type(value)(*new) if hasattr(value, "_fields") else _sequence_like(value, new)
+        return type(value)(*new) if hasattr(value, "_fields") else sequence_like(value, new)
     return value
 
 
@@ -45,14 +45,16 @@ def _rebuilt(
     return value if all(new[name] is parts[name] for name in parts) else rebuild(new)
 
 
-def _mapping_like(value: Mapping[Any, Any], new: dict[Any, Any]) -> Any:
+def mapping_like(value: Mapping[Any, Any], new: dict[Any, Any]) -> Any:
+    """Return a mapping of the same kind, or a dict where that is made in some other way, such as a defaultdict."""
     try:
         return type(value)(new)  # type: ignore[call-arg]
-    except TypeError:  # made in some other way, such as a defaultdict
+    except TypeError:
         return new
 
 
-def _sequence_like(value: Sequence[Any], new: list[Any]) -> Any:
+def sequence_like(value: Sequence[Any], new: list[Any]) -> Any:
+    """Return a sequence of the same kind, or a list where that is made in some other way."""
     try:
         return type(value)(new)  # type: ignore[call-arg]
     except TypeError:

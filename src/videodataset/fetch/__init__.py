@@ -3,5 +3,16 @@
 from videodataset.fetch.ask import Ask, Output
 from videodataset.fetch.device import require_device, target_device
 from videodataset.fetch.fetch import Fetch, default_threads, fetch, fetch_frame
+from videodataset.fetch.work import Work
 
-__all__ = ["Ask", "Fetch", "Output", "default_threads", "fetch", "fetch_frame", "require_device", "target_device"]
+__all__ = [
+    "Ask",
+    "Fetch",
+    "Output",
+    "Work",
+    "default_threads",
+    "fetch",
+    "fetch_frame",
+    "require_device",
+    "target_device",
+]

@@ -13,6 +13,7 @@ from videodataset.decode.engine import DecodeRun, FrameSlot
 from videodataset.decode.reading import Reading
 from videodataset.errors import UnsupportedVideoError
 from videodataset.fetch.ask import Ask, Output, first_error
+from videodataset.fetch.work import work_of
 from videodataset.index.model import StreamInfo
 from videodataset.plan import plan_runs
 from videodataset.videos import Video
@@ -106,6 +107,7 @@ class CpuFetch:
                 DecodeRun(video.storage, video.index, run, {p: slots[p] for p in run.asked}, reads_on)
                 for run in planned
             ]
+        self.work = work_of(runs)
         self._indexes = [id(run.index) for run in runs]
         self._ticket = cpu_engine(threads).submit(runs)
 

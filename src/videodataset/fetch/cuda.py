@@ -30,6 +30,7 @@ from videodataset.decode.surface import SurfaceFormat, planes_of
 from videodataset.errors import NvdecUnavailableError, UnsupportedVideoError
 from videodataset.fetch.ask import Ask, Output, first_error
 from videodataset.fetch.gpu_convert import PicturesToConvert, convert_on_gpu, place
+from videodataset.fetch.work import Work, work_of
 from videodataset.index.model import StreamInfo
 from videodataset.plan import Run, plan_runs
 from videodataset.videos import Video
@@ -74,6 +75,7 @@ class CudaFetch:
         # The asks' memory was allocated on this stream; whatever used it before is in front of this event.
         self._stream = torch.cuda.current_stream(self._device)
         self._free = self._stream.record_event()
+        self.work = Work()
         self._videos: dict[int, Video] = {}  # by id of the index
         wanted: dict[int, set[int]] = {}
         self._pictures = [ask.pictures() for ask in asks]
@@ -147,6 +149,7 @@ class CudaFetch:
     def _note_fallback(self, video: Video, reason: str, pictures: int) -> None:
         video.fallback_reason = reason
         self._engine.note_fallback(reason, pictures)
+        self.work += Work(fallbacks=pictures)
 
     def _submit_to_cpu(self, planned: Sequence[tuple[Video, Run]]) -> tuple[list[DecodeRun[FrameSlot]], Any]:
         runs: list[DecodeRun[FrameSlot]] = []
@@ -154,6 +157,7 @@ class CudaFetch:
             slots = {p: _HostPlanes(video.index.info, video.name) for p in run.asked}
             self._host.update({(id(video.index), p): slot for p, slot in slots.items()})
             runs.append(DecodeRun(video.storage, video.index, run, slots))
+        self.work += work_of(runs)
         return runs, cpu_engine(self._threads).submit(runs)
 
     def _submit_to_gpu(self, videos: Sequence[tuple[Video, set[int]]]) -> Any:
@@ -172,6 +176,7 @@ class CudaFetch:
                 for run in plan_runs(video.index, pictures):
                     slots = {picture: of_video[picture] for picture in run.asked}
                     self._runs.append(DecodeRun(video.storage, video.index, run, slots))
+            self.work += work_of(self._runs)
             return self._engine.submit(self._runs)
 
     def _memory(self, surface: SurfaceFormat, count: int) -> list[DeviceSlot]:

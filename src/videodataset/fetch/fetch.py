@@ -12,11 +12,18 @@ from torch.utils.data import get_worker_info
 
 from videodataset.fetch.ask import Ask, Output
 from videodataset.fetch.cpu import CpuFetch, fetch_here
+from videodataset.fetch.work import Work
 from videodataset.videos import Video
 
 
 class Fetch(Protocol):
-    """Frames on their way; targets are the fetch's until `wait` or `errors` has returned."""
+    """Frames on their way; targets are the fetch's until `wait` or `errors` has returned.
+
+    Attributes:
+        work: what it costs; complete when `wait` or `errors` has returned.
+    """
+
+    work: Work
 
     def wait(self) -> None:
         """Return when every target is filled.

@@ -73,6 +73,7 @@ class Rows(NamedTuple):
     start: memoryview
     parameter_sets: memoryview
     presentation: memoryview
+    bytes_before: memoryview  # per packet, and one more at the end: the sizes of all packets before it
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,11 @@ class VideoIndex:
     def rows(self) -> Rows:
         """The arrays for reading single values: numpy's own scalars take several times as long."""
         return Rows(*(memoryview(getattr(self, name)) for name in Rows._fields))
+
+    @cached_property
+    def bytes_before(self) -> Int64Array:
+        """Per packet, and one more at the end: the sizes of all packets before it, together."""
+        return np.concatenate(([0], np.cumsum(self.packet_size)), dtype=np.int64)
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the fields, not what follows from them."""
