@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from videodataset.data.batch_order import Held
 from videodataset.data.dead_worker import naming_dead_workers
 
 
@@ -62,14 +63,41 @@ ERRORS = [
 @pytest.mark.parametrize("killed", [True, False], ids=["killed", "own"])
 def test_only_a_dead_worker_is_named(error: Exception, killed: bool) -> None:
     source = Batches(error, killed)
-    batches = naming_dead_workers(source)
+    batches = naming_dead_workers(source, Held(0))
     try:
         assert next(batches) == 7
         if killed:
-            with pytest.raises(RuntimeError, match=rf"worker exited.*pid {source._workers[1].pid}: exit code -9"):
+            with pytest.raises(RuntimeError, match=rf"worker \(pid\(s\) {source._workers[1].pid}\) exited"):
                 next(batches)
         else:
             with pytest.raises(type(error)):
                 next(batches)
+    finally:
+        source.end()
+
+
+def test_what_it_held_is_told() -> None:
+    held = Held(2)
+    for k in range(5):
+        held.give([10 * k, 10 * k + 1])
+    source = Batches(RuntimeError(), kills=True)
+    pid = source._workers[1].pid
+    source._error = RuntimeError(f"DataLoader worker (pid {pid}) is killed by signal: Killed. ")
+    batches = naming_dead_workers(source, held)
+    try:
+        assert next(batches) == 7  # batch 0, of worker 0; the second worker is killed, which has batches 1 and 3
+        with pytest.raises(RuntimeError, match=rf"pid {pid}.*Killed\. It held the samples 10, 11, 30, 31\.$"):
+            next(batches)
+    finally:
+        source.end()
+
+
+def test_errors_of_the_data_set_stay() -> None:
+    source = Batches(RuntimeError("Caught RuntimeError in DataLoader worker process 0."), kills=True)
+    batches = naming_dead_workers(source, Held(2))
+    try:
+        next(batches)
+        with pytest.raises(RuntimeError, match=r"process 0\.$"):
+            next(batches)
     finally:
         source.end()

@@ -263,19 +263,27 @@ def test_early_break_leaves_nothing(paths: list[str], workers: int) -> None:
     wait_until_gone(children() - before)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # what was being received is cut off
 def test_a_killed_worker_is_reported(paths: list[str]) -> None:
     before = children()
     loader = vd.DataLoader(Clips(paths, length=4000), batch_size=4, num_workers=2, transform=SMALL)
     batches_ = iter(loader)
     next(batches_)
 
+    seen = []
+
     def kill_one_and_go_on(batches: Iterator[Any]) -> None:
         os.kill(max(children() - before), signal.SIGKILL)
-        for _ in batches:
-            pass
+        seen.extend(batch["number"].tolist() for batch in batches)
 
-    with pytest.raises(RuntimeError, match=r"worker.*(exited unexpectedly|killed)"):
+    with pytest.raises(RuntimeError, match=r"worker.*(exited unexpectedly|killed).*samples \d+") as caught:
         kill_one_and_go_on(batches_)
+    message = str(caught.value)
+    del caught  # and with it the frames that hold the workers
+    held = [int(number) for number in message.split("samples ")[1].rstrip(".").split(", ")]
+    last = seen[-1][-1] if seen else 3  # the batch got before, samples 0 to 3, is not in `seen`
+    assert min(held) in (last + 1, last + 5), "the next batch, or that behind the other worker's"
+    assert all(number // 4 % 2 == held[0] // 4 % 2 for number in held), "every second batch of four"
     del batches_
     wait_until_gone(children() - before)
 

@@ -107,6 +107,17 @@ def test_what_would_have_come(device: str, path: str, batches: int, workers: int
     assert_same(got, want[BATCHES + batches :])
 
 
+def test_a_loader_whose_workers_live_on(path: str) -> None:
+    """Loaded before its workers begin, and when they have run for two epochs."""
+    whole = loader_of(Frames(path), shuffle=True)
+    want = [batch for _ in range(3) for batch in whole]
+    state = stopped_after(loader_of(Frames(path), shuffle=True), 1, 2)
+    resumed = loader_of(Frames(path), shuffle=True, num_workers=2, persistent_workers=True)
+    for _ in range(2):
+        resumed.load_state_dict(state)
+        assert_same([batch for _ in range(2) for batch in resumed], want[BATCHES + 2 :])
+
+
 def test_a_state_between_epochs(path: str) -> None:
     whole = loader_of(Frames(path), shuffle=True)
     want = [batch for _ in range(2) for batch in whole][BATCHES:]

@@ -19,11 +19,12 @@ import torch.utils.data
 from torch.utils.data import IterableDataset, RandomSampler, default_convert, get_worker_info
 
 from videodataset.data.ahead import Delivery, ahead, as_they_come, close_at_exit
+from videodataset.data.batch_order import BatchOrder, Held
 from videodataset.data.collate import Transforms, collate, with_transform
 from videodataset.data.dataset import BaseVideoDataset
 from videodataset.data.dead_worker import naming_dead_workers
 from videodataset.data.resolve import BatchOnItsWay
-from videodataset.data.resume import FromBatch, check_state, state_of
+from videodataset.data.resume import check_state, state_of
 from videodataset.data.statistics import LoaderStatistics, Recorder, told
 from videodataset.fetch import require_device, target_device
 
@@ -100,6 +101,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         inner = arguments.get("collate_fn") or (collate if batched else default_convert)
         decodes = self.device.type == "cpu"
         arguments["collate_fn"] = self._collate = _Collate(inner, transform, on_error == "skip", decodes)
+        self._held = Held(0)
         self._first = 0  # batch that the next iteration begins with
         self._running: int | None = None  # epoch being iterated over
         self._handed = 0  # batches of it that the user has got
@@ -146,9 +148,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     @property
     def _index_sampler(self) -> Any:
-        # torch's iterator takes the order from here, once per epoch.
-        indices = super()._index_sampler
-        return FromBatch(indices, self._first) if self._first and not self._is_iterable else indices
+        # torch's iterator takes the order from here; one whose workers live on keeps what it took the first time.
+        return BatchOrder(super()._index_sampler, lambda: (0 if self._is_iterable else self._first, self._held))
 
     @property
     def _is_iterable(self) -> bool:
@@ -171,8 +172,10 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         dataset_state = self._dataset_state if self._first else None
         if dataset_state is not None:
             dataset.load_state_dict(dataset_state)
+        in_turn = getattr(self, "in_order", True) and not self._is_iterable
+        held = self._held = Held(self.num_workers if in_turn else 0)
         with self._collate.telling():
-            batches: Iterator[Any] = naming_dead_workers(super().__iter__())
+            batches: Iterator[Any] = naming_dead_workers(super().__iter__(), held)
         if self._is_iterable and dataset_state is None:
             batches = islice(batches, self._first, None)
         has_state = self._is_iterable and not self.num_workers and hasattr(dataset, "state_dict")
@@ -247,8 +250,10 @@ class _Collate:
         Others give plain batches: a loader that another library makes of this one's parts knows no others.
         """
         self._tells = True
-        yield
-        self._tells = False
+        try:
+            yield
+        finally:
+            self._tells = False
 
     def __call__(self, samples: Any) -> Any:
         batch = self._inner(samples)

@@ -1,30 +1,10 @@
-"""What a loader needs to go on in the middle of an epoch: its state, and the order of an epoch from a batch on."""
+"""What a loader needs to go on in the middle of an epoch: its state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 _VERSION = 1
-
-
-class FromBatch:
-    """What a batch sampler gives, from one batch on.
-
-    Args:
-        inner: gives the indices of one batch after the other.
-        first: how many of these to leave out.
-    """
-
-    def __init__(self, inner: Any, first: int) -> None:
-        self._inner, self._first = inner, first
-
-    def __iter__(self) -> Iterator[Any]:
-        return islice(iter(self._inner), self._first, None)
-
-    def __len__(self) -> int:
-        return max(len(self._inner) - self._first, 0)
 
 
 def state_of(
