@@ -17,8 +17,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import torchvision_functional
 from conftest import require_cuda
-from convert import torchvision_functional
 from convert.pictures import BT601, BT709, BT2020, FULL, LIMITED, ORIENTATIONS, UNTAGGED, plane_shapes
 from reference import LAYOUTS, formula
 from videodataset.convert import Transform, color_description, fused
