@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 import torch
 
+from videodataset.data.budget import Budget
 from videodataset.data.resolve import BatchOnItsWay, DecodedBatch
 
 _BATCHES_AHEAD = 2
@@ -55,18 +56,20 @@ def as_they_come(batches: Iterator[DecodedBatch]) -> Generator[Delivery, None, N
 
 def ahead(
     batches: Iterator[Any],
-    begin: Callable[[Any], BatchOnItsWay],
+    look_up: Callable[[Any], BatchOnItsWay],
     device: torch.device,
     count: int | None,
+    budget: Budget,
     snapshot: Callable[[], Any] | None,
 ) -> Generator[Delivery, None, None]:
     """Give decoded batches.
 
     Args:
         batches: with references.
-        begin: begins to decode one.
+        look_up: makes one ready to be decoded.
         device: where the frames go.
         count: how many batches are begun ahead; None: see `DataLoader`.
+        budget: memory for batches from when they are begun to when they are handed on.
         snapshot: called behind each batch, before the next one is taken.
     """
 
@@ -76,6 +79,10 @@ def ahead(
         frames = sum(batch.frames for batch, _ in on_their_way)
         return len(on_their_way) > _BATCHES_AHEAD and (device.type == "cpu" or frames >= _GPU_FRAMES_AHEAD)
 
+    def full(size_bytes: int) -> bool:
+        taken = sum(batch.size_bytes for batch, _ in on_their_way)
+        return bool(on_their_way) and taken + size_bytes > budget.size_bytes
+
     def decoded() -> Delivery:
         batch, state = on_their_way.popleft()
         return Delivery(batch.wait(), state, len(on_their_way))
@@ -83,15 +90,24 @@ def ahead(
     on_their_way: deque[tuple[BatchOnItsWay, Any]] = deque()
     failure: Exception | None = None
     try:
-        while failure is None:
+        while True:
             try:
-                batch = next(batches)
+                batch = look_up(next(batches))
                 state = None if snapshot is None else snapshot()
-                on_their_way.append((begin(batch), state))
+                budget.require_room_for(batch)
             except StopIteration:
                 break
             except Exception as error:  # of the user's code or of the plan: told when the batches before are out
                 failure = error
+                break
+            # In the order of delivery, so that what waits for memory waits only for batches that come before it.
+            while full(batch.size_bytes):
+                yield decoded()
+            try:
+                on_their_way.append((batch.start(), state))
+            except Exception as error:
+                failure = error
+                break
             if enough():
                 yield decoded()
         while on_their_way:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,8 +15,9 @@ import torch
 from videodataset.convert import Transform
 from videodataset.data.columns import RefColumns
 from videodataset.data.frame_ref import FrameRef, Options
+from videodataset.decode.nvdec import surface_format
 from videodataset.errors import FrameIndexError, VideoDatasetError
-from videodataset.fetch import Ask, Output, Work, fetch, require_device, target_device
+from videodataset.fetch import Ask, Fetch, Output, Work, fetch, require_device, target_device
 from videodataset.frames import FrameBatch
 from videodataset.index.times import check_tolerance, frames_nearest_to, frames_played_at
 from videodataset.storage import Source
@@ -97,6 +100,15 @@ class _Part(NamedTuple):
             leading = (*leading, len(self.frames))
         return self.output.allocate(leading, self.video.index, device)
 
+    def frame_bytes(self, device: torch.device) -> int:
+        """Memory that a frame takes until it is there: see `Resolution.size_bytes`."""
+        index = self.video.index
+        height, width = self.output.size(index)
+        channels = 1 if self.output.kind == "gray16" else 3
+        made = channels * height * width * self.output.dtype(index).itemsize
+        surface = surface_format(index.info) if device.type == "cuda" else None
+        return made + (surface.size_bytes if surface is not None else 0)
+
     def times(self) -> tuple[torch.Tensor, torch.Tensor]:
         index = self.video.index
         frames = self.frames[0] if self.is_single else self.frames
@@ -107,12 +119,15 @@ class _Part(NamedTuple):
 
 
 class Resolution:
-    """Groups of references being decoded together.
+    """Groups of references, looked up; and decoded together from `start` on.
 
     Args:
         groups: one for each key of a batch.
         device: where the frames go.
         threads: see `decode`.
+
+    Attributes:
+        frames: how many they ask for.
 
     Raises:
         FrameIndexError, UnreadableVideoError, NoVideoStreamError, UnsupportedVideoError: before anything is decoded.
@@ -120,22 +135,51 @@ class Resolution:
 
     def __init__(self, groups: Sequence[Group], device: torch.device, threads: int | None = None) -> None:
         require_device(device)
-        self._groups = groups
+        self._groups, self._device, self._threads = groups, device, threads
         opened = _Opened()
         self._parts = [_look_up(group, opened) for group in groups]
-        asks: list[Ask] = []
-        self._data = [_allocate(parts, asks, device) for parts in self._parts]
-        self.frames = sum(len(ask.frames) for ask in asks)
-        self._fetch = fetch(asks, device, threads)
+        self.frames = sum(len(part.frames) for parts in self._parts for part in parts)
+        self._fetch: Fetch | None = None
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """Memory that `start` takes on the device, at most.
+
+        These are the frames and, to a GPU, the decoded pictures that they are made from.
+        """
+        sizes: dict[Any, int] = {}
+        total = 0
+        for part in itertools.chain(*self._parts):
+            info = part.video.index.info
+            key = (part.shape[1:], info.pixel_format, info.width, info.height)
+            size = sizes.get(key)
+            if size is None:
+                size = sizes[key] = part.frame_bytes(self._device)
+            total += len(part.frames) * size
+        return total
+
+    def start(self) -> Resolution:
+        """Take memory and begin to decode, unless that has been done; returns itself."""
+        if self._fetch is None:
+            asks: list[Ask] = []
+            self._data = [_allocate(parts, asks, self._device) for parts in self._parts]
+            self._fetch = fetch(asks, self._device, self._threads)
+        return self
 
     def wait(self) -> list[Any]:
         """Return what each group has become. Raises what `decode` raises while decoding."""
-        self._fetch.wait()
+        self._started.wait()
         return self.values()
+
+    @property
+    def _started(self) -> Fetch:
+        self.start()
+        assert self._fetch is not None
+        return self._fetch
 
     def failures(self) -> list[dict[int, Exception]]:
         """Wait, and return for each group which of its references failed, and why."""
-        errors = iter(self._fetch.errors())  # of the references that ask for a frame at all
+        errors = iter(self._started.errors())  # of the references that ask for a frame at all
         return [
             {k: error for k, part in enumerate(parts) if len(part.frames) and (error := next(errors)) is not None}
             for parts in self._parts
@@ -151,12 +195,13 @@ class Resolution:
     @property
     def work(self) -> Work:
         """What decoding costs; complete when it has ended."""
-        return self._fetch.work
+        return Work() if self._fetch is None else self._fetch.work
 
     def cancel(self) -> None:
         """Stop decoding, and wait until nothing is written any more."""
-        self._fetch.cancel()
-        self._fetch.errors()
+        if self._fetch is not None:
+            self._fetch.cancel()
+            self._fetch.errors()
 
 
 class _Opened:

@@ -20,6 +20,7 @@ from torch.utils.data import IterableDataset, RandomSampler, default_convert, ge
 
 from videodataset.data.ahead import Delivery, ahead, as_they_come, close_at_exit
 from videodataset.data.batch_order import BatchOrder, Held
+from videodataset.data.budget import budget_of, parse_bytes
 from videodataset.data.collate import Transforms, collate, with_transform
 from videodataset.data.dataset import BaseVideoDataset
 from videodataset.data.dead_worker import naming_dead_workers
@@ -42,6 +43,10 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         prefetch_batches: how many batches are decoded ahead by this process. None takes two, and to a GPU more, until
             384 frames are on their way: its decoders work on that many at a time. Workers that decode for the CPU are
             ahead by torch's `prefetch_factor`.
+        memory_budget: bytes, or "2GiB", for the batches that this process decodes, from when their decoding begins to
+            when they are handed out: frames and, to a GPU, the decoded pictures that they are made from. Fewer batches
+            are decoded ahead where it is used up. None takes a tenth of the GPU's memory that is free when an epoch
+            begins, or one batch if that is more, and does not limit batches on the CPU.
         seed: makes order and `BaseVideoDataset.rng` depend on (seed, epoch) alone, so that batches are the same with
             any number of workers. None takes that of `generator`, or draws one from torch's.
         on_error: "raise"; or "skip", which leaves out samples with a frame that cannot be had (a damaged, unreadable
@@ -52,7 +57,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         report_every: see `report`.
 
     Raises:
-        ValueError: an argument out of its range.
+        ValueError: an argument out of its range; in iterating, a batch larger than `memory_budget`.
     """
 
     def __init__(
@@ -62,6 +67,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         device: str | torch.device | None = None,
         transform: Transforms | None = None,
         prefetch_batches: int | None = None,
+        memory_budget: int | str | None = None,
         seed: int | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         report: Callable[[LoaderStatistics], None] | None = None,
@@ -78,6 +84,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         if on_error == "skip" and self.device.type == "cuda" and kwargs.get("pin_memory"):
             raise ValueError('pin_memory=True has no use beside device="cuda", and excludes on_error="skip"')
         self.transform, self.prefetch_batches, self.on_error = transform, prefetch_batches, on_error
+        self.memory_budget = None if memory_budget is None else parse_bytes(memory_budget)
         self._report, self._report_every = report, report_every
         self._recorder = Recorder(self.device)
         generator: torch.Generator = kwargs.setdefault("generator", None) or torch.Generator()
@@ -184,7 +191,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             decoded = as_they_come(batches)  # the workers have decoded them
         else:
             require_device(self.device)
-            decoded = ahead(batches, self._begun, self.device, self.prefetch_batches, snapshot)
+            budget = budget_of(self.memory_budget, self.device)
+            decoded = ahead(batches, self._looked_up, self.device, self.prefetch_batches, budget, snapshot)
         counted = self._counted(decoded, self._first)
         self.epoch, self._running, self._handed, self._first = self.epoch + 1, self.epoch, self._first, 0
         close_at_exit(counted)
@@ -194,7 +202,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         """Return what the loader has done in the epoch that runs, or in the last one; `str` of it is one line."""
         return self._recorder.statistics()
 
-    def _begun(self, batch: Any) -> BatchOnItsWay:
+    def _looked_up(self, batch: Any) -> BatchOnItsWay:
         return BatchOnItsWay(batch, self.transform, self.device, skips=self.on_error == "skip")
 
     def _counted(self, batches: Generator[Delivery, None, None], handed: int) -> Generator[Any, None, None]:

@@ -56,7 +56,7 @@ class PendingFrames:
     def start(self, device: str | torch.device | None = None) -> PendingFrames:
         """Begin to decode to a device (see `videodataset.decode`), unless that has been done; returns itself."""
         if not self.begun:
-            self._resolution = Resolution([self.group()], target_device(device))
+            self._resolution = Resolution([self.group()], target_device(device)).start()
         return self
 
     def pin_memory(self, device: Any = None) -> PendingFrames:

@@ -35,7 +35,7 @@ class DecodedBatch(NamedTuple):
 
 
 class BatchOnItsWay:
-    """A collated batch whose references are being decoded.
+    """A collated batch whose references are looked up; and decoded from `start` on.
 
     Args:
         batch: any nesting with `PendingFrames`, or with single `FrameRef`s, which become single frames.
@@ -91,6 +91,17 @@ class BatchOnItsWay:
     def frames(self) -> int:
         """How many frames it asks for."""
         return 0 if self._resolution is None else self._resolution.frames
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory that `start` takes on the device; see `Resolution`."""
+        return 0 if self._resolution is None else self._resolution.size_bytes
+
+    def start(self) -> BatchOnItsWay:
+        """Take memory and begin to decode; returns itself."""
+        if self._resolution is not None:
+            self._resolution.start()
+        return self
 
     def wait(self) -> DecodedBatch:
         """Return the decoded batch.
