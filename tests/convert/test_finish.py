@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torchvision_functional
 from pictures import planes_and_frame, stream
 
+import torchvision_functional
 from videodataset.convert import Transform, finish, to_rgb
 from videodataset.convert.resize import resize
 

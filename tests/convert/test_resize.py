@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torchvision_functional
 
+import torchvision_functional
 from videodataset.convert.resize import resize
 
 SIZES = [
