@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import atexit
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
 import torch
 
 from videodataset.data.budget import Budget
-from videodataset.data.resolve import BatchOnItsWay, DecodedBatch
+from videodataset.data.resolve import DecodedBatch, PlannedBatches
 
 _BATCHES_AHEAD = 2
 #: The sessions of an engine hold a few pictures each before they wait for one, and need runs queued beside these.
@@ -54,66 +54,103 @@ def as_they_come(batches: Iterator[DecodedBatch]) -> Generator[Delivery, None, N
         yield Delivery(batch, None, 0)
 
 
-def ahead(
-    batches: Iterator[Any],
-    look_up: Callable[[Any], BatchOnItsWay],
-    device: torch.device,
-    count: int | None,
-    budget: Budget,
-    snapshot: Callable[[], Any] | None,
-) -> Generator[Delivery, None, None]:
-    """Give decoded batches.
+class Ahead:
+    """Decodes batches ahead of the loop that takes them.
 
     Args:
         batches: with references.
-        look_up: makes one ready to be decoded.
+        look_up: makes several ready to be decoded in one plan.
         device: where the frames go.
         count: how many batches are begun ahead; None: see `DataLoader`.
+        together: how many batches are planned together, and how many of them are left of those that come first. Several
+            are begun when those before have been decoded.
         budget: memory for batches from when they are begun to when they are handed on.
         snapshot: called behind each batch, before the next one is taken.
     """
 
-    def enough() -> bool:
-        if count is not None:
-            return len(on_their_way) > count
-        frames = sum(batch.frames for batch, _ in on_their_way)
-        return len(on_their_way) > _BATCHES_AHEAD and (device.type == "cpu" or frames >= _GPU_FRAMES_AHEAD)
+    def __init__(
+        self,
+        batches: Iterator[Any],
+        look_up: Callable[[Sequence[Any]], PlannedBatches],
+        device: torch.device,
+        *,
+        count: int | None,
+        together: tuple[int, int],
+        budget: Budget,
+        snapshot: Callable[[], Any] | None,
+    ) -> None:
+        self._batches, self._look_up, self._snapshot = batches, look_up, snapshot
+        self._count, self._on_gpu, self._budget = count, device.type == "cuda", budget
+        self._together, self._wanted = together
+        self._taken: list[tuple[Any, Any]] = []  # batches with references, and the states behind them
+        self._begun: deque[tuple[PlannedBatches, list[Any]]] = deque()
+        self._failure: Exception | None = None
+        self._ended = False
 
-    def full(size_bytes: int) -> bool:
-        taken = sum(batch.size_bytes for batch, _ in on_their_way)
-        return bool(on_their_way) and taken + size_bytes > budget.size_bytes
+    def __iter__(self) -> Generator[Delivery, None, None]:
+        try:
+            while not self._ended or self._taken:
+                while len(self._taken) < self._wanted and not self._ended:
+                    self._take()
+                if self._taken:
+                    yield from self._begin()
+                while self._enough():
+                    yield from self._decoded()
+            while self._begun:
+                yield from self._decoded()
+            if self._failure is not None:
+                raise self._failure
+        finally:
+            for planned, _ in self._begun:
+                planned.cancel()
 
-    def decoded() -> Delivery:
-        batch, state = on_their_way.popleft()
-        return Delivery(batch.wait(), state, len(on_their_way))
+    def _take(self) -> None:
+        """Take a batch with references; an error of the user's code is told when the batches before are out."""
+        try:
+            batch = next(self._batches)
+            self._taken.append((batch, None if self._snapshot is None else self._snapshot()))
+        except StopIteration:
+            self._ended = True
+        except Exception as error:
+            self._ended, self._failure = True, error
 
-    on_their_way: deque[tuple[BatchOnItsWay, Any]] = deque()
-    failure: Exception | None = None
-    try:
-        while True:
-            try:
-                batch = look_up(next(batches))
-                state = None if snapshot is None else snapshot()
-                budget.require_room_for(batch)
-            except StopIteration:
-                break
-            except Exception as error:  # of the user's code or of the plan: told when the batches before are out
-                failure = error
-                break
-            # In the order of delivery, so that what waits for memory waits only for batches that come before it.
-            while full(batch.size_bytes):
-                yield decoded()
-            try:
-                on_their_way.append((batch.start(), state))
-            except Exception as error:
-                failure = error
-                break
-            if enough():
-                yield decoded()
-        while on_their_way:
-            yield decoded()
-        if failure is not None:
-            raise failure
-    finally:
-        for each, _ in on_their_way:
-            each.cancel()
+    def _begin(self) -> Generator[Delivery, None, None]:
+        """Begin to decode what has been taken, when there is room for it."""
+        batches, states = zip(*self._taken, strict=True)
+        self._taken, self._wanted = [], self._together
+        try:
+            planned = self._look_up(batches)
+            self._budget.require_room_for(planned, self._together)
+        except Exception as error:
+            self._ended, self._failure = True, error
+            return
+        # In the order of delivery, so that what waits for memory waits only for batches that come before it.
+        while self._begun and self._size_bytes() + planned.size_bytes > self._budget.size_bytes:
+            yield from self._decoded()
+        try:
+            self._begun.append((planned.start(), list(states)))
+        except Exception as error:
+            self._ended, self._failure = True, error
+
+    def _decoded(self) -> Generator[Delivery, None, None]:
+        planned, states = self._begun.popleft()
+        behind = sum(len(others) for others, _ in self._begun)
+        decoded = deque(planned.wait())
+        del planned  # so that what the loop is done with is not held by this
+        for state in states:
+            yield Delivery(decoded.popleft(), state, len(decoded) + behind)
+            if self._together > 1 and len(self._taken) < self._wanted and not self._ended:
+                self._take()  # one by one, and not all of them when the last batch has been handed on
+
+    def _enough(self) -> bool:
+        if not self._begun:
+            return False
+        if self._together > 1:
+            return len(self._begun) > 1
+        if self._count is not None:
+            return len(self._begun) > self._count
+        frames = sum(planned.frames for planned, _ in self._begun)
+        return len(self._begun) > _BATCHES_AHEAD and (not self._on_gpu or frames >= _GPU_FRAMES_AHEAD)
+
+    def _size_bytes(self) -> int:
+        return sum(planned.size_bytes for planned, _ in self._begun)

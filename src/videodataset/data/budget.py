@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from videodataset.data.resolve import BatchOnItsWay
+from videodataset.data.resolve import PlannedBatches
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40, "T": 10**12}
 _SHARE_OF_FREE = 10
@@ -25,13 +25,21 @@ class Budget:
     size_bytes: float
     is_asked_for: bool
 
-    def require_room_for(self, batch: BatchOnItsWay) -> None:
-        """Refuse a batch that is too large by itself.
+    def require_room_for(self, batch: PlannedBatches, together: int) -> None:
+        """Refuse what is too large by itself: one batch, or batches planned together, of which there are two lots.
 
         Raises:
             ValueError: it is.
         """
-        if self.is_asked_for and batch.size_bytes > self.size_bytes:
+        if together > 1:
+            if 2 * batch.size_bytes > self.size_bytes:
+                fit = int(self.size_bytes * len(batch) // (2 * batch.size_bytes))
+                raise ValueError(
+                    f"memory_budget={self.size_bytes:,.0f} bytes does not hold two windows of {len(batch)} batches: "
+                    f"{batch.frames} frames take {batch.size_bytes:,} bytes in each. At most {fit} batches fit in; "
+                    f"make the sampler's window smaller, or raise the budget."
+                )
+        elif self.is_asked_for and batch.size_bytes > self.size_bytes:
             raise ValueError(
                 f"memory_budget={self.size_bytes:,.0f} bytes does not hold one batch: {batch.frames} frames take "
                 f"{batch.size_bytes:,} bytes, {batch.size_bytes / batch.frames:,.0f} each with the decoded picture "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
 from typing import Any, Literal
@@ -18,13 +18,14 @@ import torch
 import torch.utils.data
 from torch.utils.data import IterableDataset, RandomSampler, default_convert, get_worker_info
 
-from videodataset.data.ahead import Delivery, ahead, as_they_come, close_at_exit
+from videodataset.data.ahead import Ahead, Delivery, as_they_come, close_at_exit
 from videodataset.data.batch_order import BatchOrder, Held
 from videodataset.data.budget import budget_of, parse_bytes
 from videodataset.data.collate import Transforms, collate, with_transform
 from videodataset.data.dataset import BaseVideoDataset
 from videodataset.data.dead_worker import naming_dead_workers
-from videodataset.data.resolve import BatchOnItsWay
+from videodataset.data.gop_shuffle import GopShuffleSampler
+from videodataset.data.resolve import PlannedBatches
 from videodataset.data.resume import check_state, state_of
 from videodataset.data.statistics import LoaderStatistics, Recorder, told
 from videodataset.fetch import require_device, target_device
@@ -106,8 +107,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             arguments["sampler"] = RandomSampler(dataset, generator=self._order)
         batched = arguments.get("batch_size", 1) is not None or arguments.get("batch_sampler") is not None
         inner = arguments.get("collate_fn") or (collate if batched else default_convert)
-        decodes = self.device.type == "cpu"
-        arguments["collate_fn"] = self._collate = _Collate(inner, transform, on_error == "skip", decodes)
+        windows = isinstance(arguments.get("sampler"), GopShuffleSampler)  # many batches in one plan, in this process
+        self._workers_decode = self.device.type == "cpu" and not windows
+        arguments["collate_fn"] = self._collate = _Collate(inner, transform, on_error == "skip", self._workers_decode)
         self._held = Held(0)
         self._first = 0  # batch that the next iteration begins with
         self._running: int | None = None  # epoch being iterated over
@@ -171,6 +173,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     def __iter__(self) -> Any:
         """Return an iterator over the batches of the next epoch, or what `load_state_dict` left of it."""
         self._recorder.begin(self.epoch)
+        if isinstance(self.sampler, GopShuffleSampler):
+            self.sampler.set_epoch(self.epoch)
         self._shared_epoch.fill_(self.epoch)
         for generator in (self._order, self._base):
             generator.manual_seed(_mixed(self.seed, self.epoch))
@@ -187,12 +191,22 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             batches = islice(batches, self._first, None)
         has_state = self._is_iterable and not self.num_workers and hasattr(dataset, "state_dict")
         snapshot = dataset.state_dict if has_state else None
-        if self.num_workers and self.device.type == "cpu":
+        if self.num_workers and self._workers_decode:
             decoded = as_they_come(batches)  # the workers have decoded them
         else:
             require_device(self.device)
-            budget = budget_of(self.memory_budget, self.device)
-            decoded = ahead(batches, self._looked_up, self.device, self.prefetch_batches, budget, snapshot)
+            together = self._together()
+            decoded = iter(
+                Ahead(
+                    batches,
+                    self._looked_up,
+                    self.device,
+                    count=self.prefetch_batches,
+                    together=(together, together - self._first % together),
+                    budget=budget_of(self.memory_budget, self.device),
+                    snapshot=snapshot,
+                )
+            )
         counted = self._counted(decoded, self._first)
         self.epoch, self._running, self._handed, self._first = self.epoch + 1, self.epoch, self._first, 0
         close_at_exit(counted)
@@ -202,8 +216,21 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         """Return what the loader has done in the epoch that runs, or in the last one; `str` of it is one line."""
         return self._recorder.statistics()
 
-    def _looked_up(self, batch: Any) -> BatchOnItsWay:
-        return BatchOnItsWay(batch, self.transform, self.device, skips=self.on_error == "skip")
+    def _looked_up(self, batches: Sequence[Any]) -> PlannedBatches:
+        return PlannedBatches(batches, self.transform, self.device, skips=self.on_error == "skip")
+
+    def _together(self) -> int:
+        """How many batches are planned together: a window of the sampler's."""
+        if not isinstance(self.sampler, GopShuffleSampler) or not self.batch_size:
+            return 1
+        window = self.sampler.window
+        if window % self.batch_size:
+            fits = max(window // self.batch_size, 1) * self.batch_size
+            raise ValueError(
+                f"the sampler's window of {window} samples must be a multiple of batch_size={self.batch_size}, such as "
+                f"{fits}"
+            )
+        return window // self.batch_size
 
     def _counted(self, batches: Generator[Delivery, None, None], handed: int) -> Generator[Any, None, None]:
         recorder, given = self._recorder, 0
@@ -266,7 +293,7 @@ class _Collate:
     def __call__(self, samples: Any) -> Any:
         batch = self._inner(samples)
         if self._decodes and get_worker_info() is not None:
-            decoded = BatchOnItsWay(batch, self._transform, torch.device("cpu"), skips=self._skips).wait()
+            (decoded,) = PlannedBatches([batch], self._transform, torch.device("cpu"), skips=self._skips).wait()
             return decoded if self._tells else decoded.batch
         return batch if self._transform is None else with_transform(batch, self._transform)
 
