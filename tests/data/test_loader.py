@@ -21,6 +21,7 @@ from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset
 
 import videodataset as vd
 from clips import ClipStore
+from processes import children, wait_until_gone
 from reference import Reference, assert_picture
 
 pytestmark = [
@@ -236,17 +237,6 @@ def test_an_exception_in_collate(paths: list[str], workers: int) -> None:
     loader = vd.DataLoader(Clips(paths), batch_size=4, num_workers=workers, collate_fn=bad_collate)
     with pytest.raises(RuntimeError, match="collate is bad"):
         next(iter(loader))
-
-
-def children() -> set[int]:
-    return {int(pid) for pid in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()}
-
-
-def wait_until_gone(pids: set[int]) -> None:
-    deadline = time.monotonic() + 20
-    while pids & children():
-        assert time.monotonic() < deadline, "a worker was left behind"
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -163,7 +163,8 @@ class Resolution:
         if self._fetch is None:
             asks: list[Ask] = []
             self._data = [_allocate(parts, asks, self._device) for parts in self._parts]
-            self._fetch = fetch(asks, self._device, self._threads)
+            # Without frames to fetch, a GPU's decoders are not asked for either.
+            self._fetch = fetch(asks, self._device if asks else torch.device("cpu"), self._threads)
         return self
 
     def wait(self) -> list[Any]:
