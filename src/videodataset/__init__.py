@@ -26,6 +26,7 @@ from videodataset.errors import (
     UnsupportedVideoError,
     VideoDatasetError,
 )
+from videodataset.fetch import FrameCache
 from videodataset.frames import Frame, FrameBatch
 from videodataset.metadata import VideoStreamMetadata
 from videodataset.video_decoder import CpuFallbackStatus, VideoDecoder
@@ -43,6 +44,7 @@ __all__ = [
     "ForkedCudaError",
     "Frame",
     "FrameBatch",
+    "FrameCache",
     "FrameIndexError",
     "FrameRef",
     "FrameTable",

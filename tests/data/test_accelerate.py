@@ -14,7 +14,7 @@ from clips import ClipStore
 pytest.importorskip("accelerate")
 
 SCRIPT = """
-    import sys, torch, videodataset as vd
+    import os, sys, torch, videodataset as vd
     from accelerate import Accelerator
 
     class Clips(torch.utils.data.Dataset, vd.BaseVideoDataset):
@@ -54,6 +54,10 @@ SCRIPT = """
         assert sorted(everyones.tolist()) == list(range(24))
         accelerator.print("trained", flush=True)
         accelerator.end_training()
+        # torch 2.13 aborts now and then when a process with a gloo group ends ("terminate called without an active
+        # exception"; seen with tensors as data, too): what is tested has passed here.
+        sys.stdout.flush()
+        os._exit(0)
 
     if __name__ == "__main__":
         main()

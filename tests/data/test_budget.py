@@ -10,24 +10,10 @@ from torch.utils.data import Dataset
 
 import videodataset as vd
 from clips import CLIPS, ClipStore
-from videodataset.data.budget import budget_of, parse_bytes
+from videodataset.data.budget import budget_of
 
 pytestmark = pytest.mark.timeout(120)
 SMALL = vd.Transform(size=(24, 32), dtype=torch.float32)
-
-
-@pytest.mark.parametrize(
-    ("value", "size"),
-    [(7, 7), ("2GiB", 2**31), ("1.5 gib", 3 * 2**29), ("500MB", 500_000_000), ("3k", 3000), ("4KiB", 4096), ("9", 9)],
-)
-def test_numbers_of_bytes(value: int | str, size: int) -> None:
-    assert parse_bytes(value) == size
-
-
-@pytest.mark.parametrize("value", [0, -1, "", "GiB", "two GiB", "1 XiB", "1I", "0.1"])
-def test_what_is_no_number_of_bytes(value: int | str) -> None:
-    with pytest.raises(ValueError, match="number of bytes above zero"):
-        parse_bytes(value)
 
 
 class Frames(Dataset[Any], vd.BaseVideoDataset):

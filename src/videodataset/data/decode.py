@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ from videodataset.data.columns import RefColumns
 from videodataset.data.frame_ref import FrameRef, Options
 from videodataset.decode.nvdec import surface_format
 from videodataset.errors import FrameIndexError, VideoDatasetError
-from videodataset.fetch import Ask, Fetch, Output, Work, fetch, require_device, target_device
+from videodataset.fetch import Ask, CachedFetch, Fetch, FrameCache, Output, Work, fetch, require_device, target_device
 from videodataset.frames import FrameBatch
 from videodataset.index.times import check_tolerance, frames_nearest_to, frames_played_at
 from videodataset.storage import Source
@@ -125,6 +125,7 @@ class Resolution:
         groups: one for each key of a batch.
         device: where the frames go.
         threads: see `decode`.
+        cache: frames that need not be decoded.
 
     Attributes:
         frames: how many they ask for.
@@ -133,9 +134,15 @@ class Resolution:
         FrameIndexError, UnreadableVideoError, NoVideoStreamError, UnsupportedVideoError: before anything is decoded.
     """
 
-    def __init__(self, groups: Sequence[Group], device: torch.device, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        device: torch.device,
+        threads: int | None = None,
+        cache: FrameCache | None = None,
+    ) -> None:
         require_device(device)
-        self._groups, self._device, self._threads = groups, device, threads
+        self._groups, self._device, self._threads, self._cache = groups, device, threads, cache
         opened = _Opened()
         self._parts = [_look_up(group, opened) for group in groups]
         self.frames = sum(len(part.frames) for parts in self._parts for part in parts)
@@ -164,7 +171,9 @@ class Resolution:
             asks: list[Ask] = []
             self._data = [_allocate(parts, asks, self._device) for parts in self._parts]
             # Without frames to fetch, a GPU's decoders are not asked for either.
-            self._fetch = fetch(asks, self._device if asks else torch.device("cpu"), self._threads)
+            device = self._device if asks else torch.device("cpu")
+            begin = partial(fetch, device=device, threads=self._threads)
+            self._fetch = begin(asks) if self._cache is None else CachedFetch(asks, device, self._cache, begin)
         return self
 
     def wait(self) -> list[Any]:

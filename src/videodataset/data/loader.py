@@ -18,9 +18,10 @@ import torch
 import torch.utils.data
 from torch.utils.data import IterableDataset, RandomSampler, default_convert, get_worker_info
 
+from videodataset.byte_sizes import parse_bytes
 from videodataset.data.ahead import Ahead, Delivery, as_they_come, close_at_exit
 from videodataset.data.batch_order import BatchOrder, Held
-from videodataset.data.budget import budget_of, parse_bytes
+from videodataset.data.budget import budget_of
 from videodataset.data.collate import Transforms, collate, with_transform
 from videodataset.data.dataset import BaseVideoDataset
 from videodataset.data.dead_worker import naming_dead_workers
@@ -28,7 +29,7 @@ from videodataset.data.gop_shuffle import GopShuffleSampler
 from videodataset.data.resolve import PlannedBatches
 from videodataset.data.resume import check_state, state_of
 from videodataset.data.statistics import LoaderStatistics, Recorder, told
-from videodataset.fetch import require_device, target_device
+from videodataset.fetch import FrameCache, require_device, target_device
 
 
 class DataLoader(torch.utils.data.DataLoader[Any]):
@@ -48,6 +49,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             when they are handed out: frames and, to a GPU, the decoded pictures that they are made from. Fewer batches
             are decoded ahead where it is used up. None takes a tenth of the GPU's memory that is free when an epoch
             begins, or one batch if that is more, and does not limit batches on the CPU.
+        cache: bytes, or "8GiB", in which decoded frames are kept on their device from epoch to epoch; or a
+            `FrameCache`, for another place. To the CPU this process decodes then, and not the workers, which would
+            each have one.
         seed: makes order and `BaseVideoDataset.rng` depend on (seed, epoch) alone, so that batches are the same with
             any number of workers. None takes that of `generator`, or draws one from torch's.
         on_error: "raise"; or "skip", which leaves out samples with a frame that cannot be had (a damaged, unreadable
@@ -69,6 +73,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         transform: Transforms | None = None,
         prefetch_batches: int | None = None,
         memory_budget: int | str | None = None,
+        cache: int | str | FrameCache | None = None,
         seed: int | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         report: Callable[[LoaderStatistics], None] | None = None,
@@ -86,6 +91,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             raise ValueError('pin_memory=True has no use beside device="cuda", and excludes on_error="skip"')
         self.transform, self.prefetch_batches, self.on_error = transform, prefetch_batches, on_error
         self.memory_budget = None if memory_budget is None else parse_bytes(memory_budget)
+        self.cache = cache if isinstance(cache, FrameCache) or cache is None else FrameCache(cache, self.device)
         self._report, self._report_every = report, report_every
         self._recorder = Recorder(self.device)
         generator: torch.Generator = kwargs.setdefault("generator", None) or torch.Generator()
@@ -108,7 +114,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         batched = arguments.get("batch_size", 1) is not None or arguments.get("batch_sampler") is not None
         inner = arguments.get("collate_fn") or (collate if batched else default_convert)
         windows = isinstance(arguments.get("sampler"), GopShuffleSampler)  # many batches in one plan, in this process
-        self._workers_decode = self.device.type == "cpu" and not windows
+        self._workers_decode = self.device.type == "cpu" and not windows and self.cache is None
         arguments["collate_fn"] = self._collate = _Collate(inner, transform, on_error == "skip", self._workers_decode)
         self._held = Held(0)
         self._first = 0  # batch that the next iteration begins with
@@ -173,6 +179,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     def __iter__(self) -> Any:
         """Return an iterator over the batches of the next epoch, or what `load_state_dict` left of it."""
         self._recorder.begin(self.epoch)
+        if self.cache is not None:
+            self.cache.begin_epoch()
         if isinstance(self.sampler, GopShuffleSampler):
             self.sampler.set_epoch(self.epoch)
         self._shared_epoch.fill_(self.epoch)
@@ -217,7 +225,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         return self._recorder.statistics()
 
     def _looked_up(self, batches: Sequence[Any]) -> PlannedBatches:
-        return PlannedBatches(batches, self.transform, self.device, skips=self.on_error == "skip")
+        return PlannedBatches(batches, self.transform, self.device, skips=self.on_error == "skip", cache=self.cache)
 
     def _together(self) -> int:
         """How many batches are planned together: a window of the sampler's."""

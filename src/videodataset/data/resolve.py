@@ -16,7 +16,7 @@ from videodataset.data.frame_ref import FrameRef
 from videodataset.data.nested import map_leaves
 from videodataset.data.pending import PendingFrames
 from videodataset.data.skipping import SKIPPABLE, Keep, Skipped, rows_of, skipped, taken, without_rows
-from videodataset.fetch import Work
+from videodataset.fetch import FrameCache, Work
 
 
 class DecodedBatch(NamedTuple):
@@ -46,6 +46,7 @@ class PlannedBatches:
         threads: see `videodataset.decode`.
         skips: whether samples with a reference that fails are left out, instead of raising its error. Pending frames
             have a sample's reference at the same place; single references are those of one sample.
+        cache: frames that need not be decoded.
     """
 
     def __init__(
@@ -55,17 +56,18 @@ class PlannedBatches:
         device: torch.device,
         threads: int | None = None,
         skips: bool = False,
+        cache: FrameCache | None = None,
     ) -> None:
         self._skips = skips
         self._batches = [_Batch(batch, transform) for batch in batches]
         try:
-            self._resolution = Resolution(self._groups(), device, threads)
+            self._resolution = Resolution(self._groups(), device, threads, cache)
         except SKIPPABLE:
             if not skips:
                 raise
             for batch in self._batches:
                 batch.leave_out([failing_references(group) for group in batch.groups])
-            self._resolution = Resolution(self._groups(), device, threads)
+            self._resolution = Resolution(self._groups(), device, threads, cache)
 
     def _groups(self) -> list[Group]:
         return [group for batch in self._batches for group in batch.groups]

@@ -54,6 +54,7 @@ class LoaderStatistics:
         pictures_skipped: pictures that lie between and were left out.
         bytes_read: bytes of the packets fed.
         fallbacks: frames that a GPU was to decode and the CPU did.
+        cache_hits: frames that the cache held; they are not decoded.
         nvdec_utilization: percent of the last moments in which the GPU's decoders were busy, by NVML; None without a
             GPU or without the package `nvidia-ml-py`.
         samples_skipped: samples left out by `on_error="skip"`.
@@ -74,6 +75,7 @@ class LoaderStatistics:
     pictures_skipped: int
     bytes_read: int
     fallbacks: int
+    cache_hits: int
     nvdec_utilization: int | None
     samples_skipped: int
     skipped: tuple[SkippedCount, ...]
@@ -92,6 +94,8 @@ class LoaderStatistics:
         ]
         if self.nvdec_utilization is not None:
             parts.append(f"NVDEC {self.nvdec_utilization}%")
+        if self.cache_hits:
+            parts.append(f"cache {self.cache_hits / self.frames:.0%}")
         for count, name in ((self.fallbacks, "fallbacks"), (self.samples_skipped, "skipped")):
             if count:
                 parts.append(f"{count:,} {name}")
@@ -195,6 +199,7 @@ class Recorder:
             pictures_skipped=self._work.skipped,
             bytes_read=self._work.bytes_read,
             fallbacks=self._work.fallbacks,
+            cache_hits=self._work.cache_hits,
             nvdec_utilization=nvdec_utilization(self._device),
             samples_skipped=self.samples_skipped,
             skipped=tuple(SkippedCount(*key, count, self._messages[key]) for key, count in self._skipped.most_common()),

@@ -17,13 +17,11 @@ from videodataset.videos import Video
 
 
 class Fetch(Protocol):
-    """Frames on their way; targets are the fetch's until `wait` or `errors` has returned.
+    """Frames on their way; targets are the fetch's until `wait` or `errors` has returned."""
 
-    Attributes:
-        work: what it costs; complete when `wait` or `errors` has returned.
-    """
-
-    work: Work
+    @property
+    def work(self) -> Work:
+        """What it costs; complete when `wait` or `errors` has returned."""
 
     def wait(self) -> None:
         """Return when every target is filled.

@@ -16,12 +16,14 @@ class Work(NamedTuple):
         skipped: pictures between those that were left out, since nothing asked for is built on them.
         bytes_read: bytes of the packets of the pictures fed.
         fallbacks: asked pictures that a GPU was to decode and the CPU did.
+        cache_hits: frames that a cache held.
     """
 
     pictures: int = 0
     skipped: int = 0
     bytes_read: int = 0
     fallbacks: int = 0
+    cache_hits: int = 0
 
     def __add__(self, other: Any) -> Work:
         return Work(*(mine + its for mine, its in zip(self, other, strict=True)))
