@@ -20,7 +20,6 @@ from videodataset import VideoDecoder
 pytestmark = [
     pytest.mark.timeout(120),
     # Python warns of fork in a process with threads; that it works nevertheless is what is tested.
-    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
 ]
 CONTAINERS = ["h264", "h264_ts", "h264_mkv"]
 

@@ -6,25 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import Dataset
 
 import videodataset as vd
 from clips import CLIPS, ClipStore
+from samples import EveryFrame
 from videodataset.data.budget import budget_of
 
 pytestmark = pytest.mark.timeout(120)
 SMALL = vd.Transform(size=(24, 32), dtype=torch.float32)
-
-
-class Frames(Dataset[Any], vd.BaseVideoDataset):
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __len__(self) -> int:
-        return 24
-
-    def __getitem__(self, i: int) -> Any:
-        return self.frames(self.path, i)
 
 
 def size_of_a_frame(device: str) -> int:
@@ -40,26 +29,26 @@ def test_batches_ahead_fit_in(clip: ClipStore, device: str, batches: int) -> Non
     options: dict[str, Any] = {"batch_size": 4, "transform": SMALL, "device": device, "prefetch_batches": 5}
     free = [
         (loader.statistics().batches_ahead, batch)
-        for loader in [vd.DataLoader(Frames(path), **options)]
+        for loader in [vd.DataLoader(EveryFrame(path), **options)]
         for batch in loader
     ]
     assert [ahead for ahead, _ in free] == [5, 4, 3, 2, 1, 0]
-    loader = vd.DataLoader(Frames(path), memory_budget=batches * 4 * frame, **options)
+    loader = vd.DataLoader(EveryFrame(path), memory_budget=batches * 4 * frame, **options)
     tight = [(loader.statistics().batches_ahead, batch) for batch in loader]
     assert [ahead for ahead, _ in tight] == [*[batches - 1] * (6 - batches), *range(batches - 1, -1, -1)]
-    assert all(torch.equal(got, want) for (_, got), (_, want) in zip(tight, free, strict=True))
+    assert all(torch.equal(got["image"], want["image"]) for (_, got), (_, want) in zip(tight, free, strict=True))
 
 
 def test_a_batch_that_does_not_fit_in(clip: ClipStore, device: str) -> None:
     frame = size_of_a_frame(device)
     loader = vd.DataLoader(
-        Frames(str(clip("h264_15b"))), batch_size=4, memory_budget=4 * frame - 1, transform=SMALL, device=device
+        EveryFrame(str(clip("h264_15b"))), batch_size=4, memory_budget=4 * frame - 1, transform=SMALL, device=device
     )
     message = rf"{4 * frame - 1:,} bytes does not hold one batch: 4 frames take {4 * frame:,} bytes, {frame:,} each"
     with pytest.raises(ValueError, match=message):
         next(iter(loader))
     with pytest.raises(ValueError, match="number of bytes"):
-        vd.DataLoader(Frames(""), memory_budget="much")
+        vd.DataLoader(EveryFrame(""), memory_budget="much")
 
 
 def test_without_a_limit_of_ones_own(device: str) -> None:

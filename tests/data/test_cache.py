@@ -14,12 +14,9 @@ from torch.utils.data import Dataset
 import videodataset as vd
 from clips import ClipStore
 from reference import Reference, assert_picture
+from samples import EveryFrame
 
-pytestmark = [
-    pytest.mark.timeout(120),
-    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
-]
+pytestmark = pytest.mark.timeout(120)
 SMALL = vd.Transform(size=(24, 32))
 
 
@@ -120,3 +117,16 @@ def test_skipped_samples_are_not_kept(clip: ClipStore, device: str) -> None:
     # A frame behind the hole in its run fails with it; asked for alone, as what a cache lacks may be, it need not.
     assert set(seen[0]) <= set(seen[1]) < set(range(40))
     assert loader.statistics().cache_hits == len(seen[0])
+
+
+def test_a_cache_of_half_the_data_holds_half_of_it(clip: ClipStore, device: str) -> None:
+    """And not, as one that keeps the newest, next to nothing of an order that is another one in every epoch."""
+    dataset = EveryFrame(str(clip("h264_15b")), 40)
+    size = 20 * 3 * 24 * 32
+    loader = vd.DataLoader(dataset, 5, shuffle=True, seed=1, cache=size, transform=SMALL, device=device)
+    hits = []
+    for _ in range(5):
+        list(loader)
+        hits.append(loader.statistics().cache_hits)
+    assert hits[0] == 0
+    assert hits[-2:] == [20, 20]

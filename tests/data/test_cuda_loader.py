@@ -12,11 +12,7 @@ import videodataset as vd
 from clips import ClipStore
 from conftest import require_cuda
 
-pytestmark = [
-    pytest.mark.timeout(240),
-    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
-]
+pytestmark = pytest.mark.timeout(240)
 NAMES = ["h264_15b", "hevc_pyramid", "hevc_cropped", "vp9_odd", "h264_10bit", "rotate_90"]
 SMALL = vd.Transform(size=(40, 56), dtype=torch.float32)
 

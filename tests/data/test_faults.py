@@ -18,11 +18,7 @@ from clips import ClipStore
 from processes import children, wait_until_gone
 from videodataset.index import saved
 
-pytestmark = [
-    pytest.mark.timeout(120),
-    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
-]
+pytestmark = pytest.mark.timeout(120)
 LONGEST_S = 10
 
 

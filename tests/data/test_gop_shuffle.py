@@ -15,11 +15,7 @@ import videodataset as vd
 from clips import CLIPS, ClipStore
 from reference import Reference, assert_picture
 
-pytestmark = [
-    pytest.mark.timeout(240),
-    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
-]
+pytestmark = pytest.mark.timeout(240)
 NAMES = ["h264_15b", "hevc_closed_15b", "hevc_pyramid", "h264_open_gop"]
 SMALL = vd.Transform(size=(24, 32))
 
@@ -177,7 +173,7 @@ def test_what_does_not_fit_is_refused(paths: list[str]) -> None:
     dataset = Frames(paths)
     sampler = vd.GopShuffleSampler(dataset, window=40)
     with pytest.raises(ValueError, match="window of 40 samples must be a multiple of batch_size=16, such as 32"):
-        iter(vd.DataLoader(dataset, 16, sampler=sampler))
+        vd.DataLoader(dataset, 16, sampler=sampler)
     frame = 3 * 24 * 32
     tight = vd.DataLoader(dataset, 8, sampler=sampler, transform=SMALL, memory_budget=2 * 24 * frame)
     with pytest.raises(ValueError, match=r"two windows of 5 batches: 40 frames.*At most 3 batches fit in"):

@@ -24,11 +24,7 @@ from clips import ClipStore
 from processes import children, wait_until_gone
 from reference import Reference, assert_picture
 
-pytestmark = [
-    pytest.mark.timeout(240),
-    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
-]
+pytestmark = pytest.mark.timeout(240)
 SMALL = vd.Transform(size=(24, 32))
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import Dataset
 
 import torchvision_functional
 import videodataset as vd
 from clips import ClipStore
 from reference import Reference, assert_picture
+from samples import EveryFrame
 
 pytestmark = [
     pytest.mark.timeout(240),
@@ -27,17 +27,6 @@ SMALL = vd.Transform(size=(8, 8), dtype=torch.float32)
 def torchvision() -> None:
     """Both libraries import it where it is installed."""
     torchvision_functional.load()
-
-
-class Frames(Dataset[Any], vd.BaseVideoDataset):
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __len__(self) -> int:
-        return 24
-
-    def __getitem__(self, i: int) -> Any:
-        return {"image": self.frames(self.path, i), "number": i}
 
 
 class Model(nn.Module):
@@ -58,9 +47,9 @@ class Model(nn.Module):
 
 def loader_of(path: str, ours: bool, workers: int) -> Any:
     if ours:
-        return vd.DataLoader(Frames(path), batch_size=4, num_workers=workers, transform=SMALL, device="cpu", seed=1)
+        return vd.DataLoader(EveryFrame(path), batch_size=4, num_workers=workers, transform=SMALL, device="cpu", seed=1)
     collate = _with_transform
-    return torch.utils.data.DataLoader(Frames(path), batch_size=4, num_workers=workers, collate_fn=collate)
+    return torch.utils.data.DataLoader(EveryFrame(path), batch_size=4, num_workers=workers, collate_fn=collate)
 
 
 def _with_transform(samples: Any) -> Any:
@@ -105,7 +94,7 @@ def test_hugging_face_trainer(clip: ClipStore, tmp_path: Path, workers: int) -> 
         label_names=["number"],
     )  # fmt: skip
     trainer = transformers.Trainer(
-        model=model, args=arguments, train_dataset=Frames(path), data_collator=_with_transform
+        model=model, args=arguments, train_dataset=EveryFrame(path), data_collator=_with_transform
     )
     trainer.train()
     assert sorted(model.seen) == sorted([*range(24), *range(24)])
@@ -118,7 +107,7 @@ def test_torchdata_resumes(clip: ClipStore, reference: Reference, workers: int) 
 
     def loader() -> Any:
         return module.StatefulDataLoader(
-            Frames(path), batch_size=4, shuffle=True, num_workers=workers, collate_fn=vd.collate,
+            EveryFrame(path), batch_size=4, shuffle=True, num_workers=workers, collate_fn=vd.collate,
             generator=torch.Generator().manual_seed(5),
         )  # fmt: skip
 

@@ -16,11 +16,7 @@ from clips import ClipStore
 from reference import Reference, assert_picture
 from videodataset.data.skipping import rows_of, skipped, taken, without_rows
 
-pytestmark = [
-    pytest.mark.timeout(240),
-    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
-]
+pytestmark = pytest.mark.timeout(240)
 SMALL = vd.Transform(size=(24, 32))
 
 

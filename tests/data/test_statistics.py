@@ -15,11 +15,7 @@ from clips import CLIPS, ClipStore
 from clips.encode import read_packets
 from videodataset.data.statistics import LoaderStatistics, nvdec_utilization
 
-pytestmark = [
-    pytest.mark.timeout(240),
-    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
-]
+pytestmark = pytest.mark.timeout(240)
 GOP = 16
 
 

@@ -133,10 +133,11 @@ class Ahead:
             self._ended, self._failure = True, error
 
     def _decoded(self) -> Generator[Delivery, None, None]:
-        planned, states = self._begun.popleft()
-        behind = sum(len(others) for others, _ in self._begun)
-        decoded = deque(planned.wait())
+        planned, states = self._begun[0]
+        decoded = deque(planned.wait())  # interrupted, it is among those that are cancelled
+        self._begun.popleft()
         del planned  # so that what the loop is done with is not held by this
+        behind = sum(len(others) for others, _ in self._begun)
         for state in states:
             yield Delivery(decoded.popleft(), state, len(decoded) + behind)
             if self._together > 1 and len(self._taken) < self._wanted and not self._ended:

@@ -113,8 +113,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             arguments["sampler"] = RandomSampler(dataset, generator=self._order)
         batched = arguments.get("batch_size", 1) is not None or arguments.get("batch_sampler") is not None
         inner = arguments.get("collate_fn") or (collate if batched else default_convert)
-        windows = isinstance(arguments.get("sampler"), GopShuffleSampler)  # many batches in one plan, in this process
-        self._workers_decode = self.device.type == "cpu" and not windows and self.cache is None
+        self._together = _batches_together(arguments.get("sampler"), arguments.get("batch_size", 1))
+        # Batches planned together, and a cache, are this process's.
+        self._workers_decode = self.device.type == "cpu" and self._together == 1 and self.cache is None
         arguments["collate_fn"] = self._collate = _Collate(inner, transform, on_error == "skip", self._workers_decode)
         self._held = Held(0)
         self._first = 0  # batch that the next iteration begins with
@@ -203,14 +204,13 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             decoded = as_they_come(batches)  # the workers have decoded them
         else:
             require_device(self.device)
-            together = self._together()
             decoded = iter(
                 Ahead(
                     batches,
                     self._looked_up,
                     self.device,
                     count=self.prefetch_batches,
-                    together=(together, together - self._first % together),
+                    together=(self._together, self._together - self._first % self._together),
                     budget=budget_of(self.memory_budget, self.device),
                     snapshot=snapshot,
                 )
@@ -226,19 +226,6 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     def _looked_up(self, batches: Sequence[Any]) -> PlannedBatches:
         return PlannedBatches(batches, self.transform, self.device, skips=self.on_error == "skip", cache=self.cache)
-
-    def _together(self) -> int:
-        """How many batches are planned together: a window of the sampler's."""
-        if not isinstance(self.sampler, GopShuffleSampler) or not self.batch_size:
-            return 1
-        window = self.sampler.window
-        if window % self.batch_size:
-            fits = max(window // self.batch_size, 1) * self.batch_size
-            raise ValueError(
-                f"the sampler's window of {window} samples must be a multiple of batch_size={self.batch_size}, such as "
-                f"{fits}"
-            )
-        return window // self.batch_size
 
     def _counted(self, batches: Generator[Delivery, None, None], handed: int) -> Generator[Any, None, None]:
         recorder, given = self._recorder, 0
@@ -313,6 +300,23 @@ def _video_datasets(dataset: Any) -> Iterator[BaseVideoDataset]:
     for inner in [getattr(dataset, "dataset", None), *(getattr(dataset, "datasets", None) or [])]:
         if inner is not None:
             yield from _video_datasets(inner)
+
+
+def _batches_together(sampler: Any, batch_size: int | None) -> int:
+    """How many batches are planned together: a window of the sampler's.
+
+    Raises:
+        ValueError: the window holds no whole number of batches.
+    """
+    if not isinstance(sampler, GopShuffleSampler) or not batch_size:
+        return 1
+    if sampler.window % batch_size:
+        fits = max(sampler.window // batch_size, 1) * batch_size
+        raise ValueError(
+            f"the sampler's window of {sampler.window} samples must be a multiple of batch_size={batch_size}, such as "
+            f"{fits}"
+        )
+    return sampler.window // batch_size
 
 
 def _mixed(seed: int, epoch: int) -> int:

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 
 from videodataset.fetch.ask import Ask
-from videodataset.fetch.fetch import Fetch
+from videodataset.fetch.base import Fetch
 from videodataset.fetch.frame_cache import FrameCache, Wanted, wanted_of
 from videodataset.fetch.work import Work
 
 
-class CachedFetch:
+class CachedFetch(Fetch):
     """Frames on their way, some of them from a cache; see `Fetch`.
 
     Args:
@@ -30,48 +30,39 @@ class CachedFetch:
         wanted = [wanted_of(ask) for ask in asks]
         known = [each for each in wanted if each is not None]
         filled = iter(cache.take(known))
+        self.work = Work()
         self._missing: list[Ask] = []
         self._of: list[int] = []  # which of the asks each is a stretch of
-        self._hits = 0
         for k, (ask, each) in enumerate(zip(asks, wanted, strict=True)):
             done = next(filled) if each is not None else np.empty(0, np.int64)
-            self._hits += len(done)
+            self.work += Work(cache_hits=len(done))
             for stretch in _missing(ask, done):
                 self._missing.append(stretch)
                 self._of.append(k)
         self._count = len(asks)
         self._hit = None if device.type == "cpu" else torch.cuda.current_stream(device).record_event()
-        self._out = {id(ask.out): ask.out for ask in asks} if self._hits else {}
+        self._out = {id(ask.out): ask.out for ask in asks} if self.work.cache_hits else {}
         self._stream = None if device.type == "cpu" else torch.cuda.current_stream(device)
         self._fetch = begin(self._missing) if self._missing else None
         self._errors: list[Exception | None] | None = None
-
-    @property
-    def work(self) -> Work:
-        """See `Fetch.work`."""
-        return (Work() if self._fetch is None else self._fetch.work) + Work(cache_hits=self._hits)
-
-    def wait(self) -> None:
-        """See `Fetch.wait`."""
-        for error in self.errors():
-            if error is not None:
-                raise error
 
     def errors(self) -> list[Exception | None]:
         """See `Fetch.errors`."""
         if self._errors is not None:
             return self._errors
-        self._errors = [None] * self._count
         self._come_behind_hits()
+        errors: list[Exception | None] = [None] * self._count
         made: list[Wanted] = []
         for k, ask, error in zip(self._of, self._missing, self._fetch.errors() if self._fetch else [], strict=True):
             if error is not None:
-                self._errors[k] = self._errors[k] or error
+                errors[k] = errors[k] or error
             elif (each := wanted_of(ask)) is not None:
                 made.append(each)
         self._cache.put(made)
-        self._missing, self._out = [], {}
-        return self._errors
+        if self._fetch is not None:
+            self.work += self._fetch.work
+        self._of, self._missing, self._out, self._errors = [], [], {}, errors
+        return errors
 
     def cancel(self) -> None:
         """See `Fetch.cancel`."""

@@ -13,6 +13,7 @@ from videodataset.decode.engine import DecodeRun, FrameSlot
 from videodataset.decode.reading import Reading
 from videodataset.errors import UnsupportedVideoError
 from videodataset.fetch.ask import Ask, Output, first_error
+from videodataset.fetch.base import Fetch
 from videodataset.fetch.work import work_of
 from videodataset.index.model import StreamInfo
 from videodataset.plan import plan_runs
@@ -82,7 +83,7 @@ class _OneFrame:
         self.pixels = _convert(frame, self._output, None, self._video)
 
 
-class CpuFetch:
+class CpuFetch(Fetch):
     """Frames on their way to host memory; see `Fetch`."""
 
     def __init__(self, asks: Sequence[Ask], threads: int) -> None:
@@ -110,12 +111,6 @@ class CpuFetch:
         self.work = work_of(runs)
         self._indexes = [id(run.index) for run in runs]
         self._ticket = cpu_engine(threads).submit(runs)
-
-    def wait(self) -> None:
-        """See `Fetch.wait`."""
-        for error in self.errors():
-            if error is not None:
-                raise error
 
     def errors(self) -> list[Exception | None]:
         """See `Fetch.errors`."""

@@ -29,6 +29,7 @@ from videodataset.decode.nvdec import (
 from videodataset.decode.surface import SurfaceFormat, planes_of
 from videodataset.errors import NvdecUnavailableError, UnsupportedVideoError
 from videodataset.fetch.ask import Ask, Output, first_error
+from videodataset.fetch.base import Fetch
 from videodataset.fetch.gpu_convert import PicturesToConvert, convert_on_gpu, place
 from videodataset.fetch.work import Work, work_of
 from videodataset.index.model import StreamInfo
@@ -65,7 +66,7 @@ class _HostPlanes:
         self.planes = [torch.from_numpy((p if layout.depth == 8 else p.view("int16")).copy()) for p in planes]
 
 
-class CudaFetch:
+class CudaFetch(Fetch):
     """Frames on their way to a GPU; see `Fetch`."""
 
     def __init__(self, asks: Sequence[Ask], device: torch.device, threads: int) -> None:
@@ -100,12 +101,6 @@ class CudaFetch:
         planned = [(video, run) for video, pictures in software for run in plan_runs(video.index, pictures)]
         self._host_runs, self._host_ticket = self._submit_to_cpu(planned)
         self._errors: list[Exception | None] | None = None
-
-    def wait(self) -> None:
-        """See `Fetch.wait`; places are filled as far as the current stream is concerned."""
-        for error in self.errors():
-            if error is not None:
-                raise error
 
     def errors(self) -> list[Exception | None]:
         """See `Fetch.errors`."""

@@ -4,39 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import torch
 from torch.utils.data import get_worker_info
 
 from videodataset.fetch.ask import Ask, Output
+from videodataset.fetch.base import Fetch
 from videodataset.fetch.cpu import CpuFetch, fetch_here
-from videodataset.fetch.work import Work
 from videodataset.videos import Video
-
-
-class Fetch(Protocol):
-    """Frames on their way; targets are the fetch's until `wait` or `errors` has returned."""
-
-    @property
-    def work(self) -> Work:
-        """What it costs; complete when `wait` or `errors` has returned."""
-
-    def wait(self) -> None:
-        """Return when every target is filled.
-
-        Raises:
-            DamagedVideoError: a frame cannot be decoded without error; of several errors, that of the first ask.
-            UnreadableVideoError: a source cannot be read any more.
-            UnsupportedVideoError: a picture cannot be converted.
-        """
-
-    def errors(self) -> list[Exception | None]:
-        """Wait, and return what went wrong with each ask, None where its target is filled."""
-
-    def cancel(self) -> None:
-        """Stop; targets may be written to until `errors` has returned."""
 
 
 def fetch(asks: Sequence[Ask], device: torch.device, threads: int | None = None) -> Fetch:

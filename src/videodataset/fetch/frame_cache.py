@@ -182,7 +182,7 @@ class Wanted(NamedTuple):
 
     Attributes:
         format: everything that changes pixels, and their shape.
-        video: (name, identity) of the source.
+        video: (name, number of the stream, identity) of the source.
         video_frames: how many the video has.
         frames: (n,), their numbers.
         out: (m, ...) memory of the frames.
@@ -214,7 +214,9 @@ def wanted_of(ask: Ask) -> Wanted | None:
     shape = tuple(ask.out.shape[1:])
     video = (ask.video.name, index.info.stream_index, storage.identity)
     rows = np.arange(ask.first, ask.first + len(ask.frames))
-    return Wanted((ask.output, shape, ask.out.dtype), video, len(index), ask.frames, ask.out, rows, cost)
+    # Pixels made on a GPU and on the CPU are within bounds of one another, and not the same bits.
+    form = (ask.output, shape, ask.out.dtype, ask.out.device.type)
+    return Wanted(form, video, len(index), ask.frames, ask.out, rows, cost)
 
 
 class _Format:
